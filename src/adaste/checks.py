@@ -1,0 +1,41 @@
+"""Checks of the numbers a user gives: each raises a ValueError that says what, why, given and allowed."""
+
+import math
+from typing import Any
+
+from torch import Tensor
+
+from adaste.schedules import Schedule
+
+
+def require(
+    name: str,
+    value: Any,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    least: float = -math.inf,
+    most: float = math.inf,
+    why: str = "",
+) -> None:
+    """Check that a number, or all values of a schedule, lie inside the given open (above, below) or closed ends.
+
+    A tensor passes: it is what a schedule has become at some step, and the schedule was checked when it was made.
+    """
+    if isinstance(value, Tensor):
+        return
+    if isinstance(value, Schedule):
+        lowest, highest = value.bounds()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        lowest = highest = value
+    else:
+        raise ValueError(f"{name} must be a number or a schedule, got {value!r}")
+    if not (above < lowest and highest < below and least <= lowest and highest <= most):
+        ends = [
+            (above, f"above {above:g}"),
+            (least, f"at least {least:g}"),
+            (below, f"below {below:g}"),
+            (most, f"at most {most:g}"),
+        ]
+        allowed = " and ".join(text for end, text in ends if math.isfinite(end)) or "a finite number"
+        raise ValueError(f"{name} must be {allowed}{f' ({why})' if why else ''}, got {value}")

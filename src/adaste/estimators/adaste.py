@@ -1,0 +1,153 @@
+"""AdaSTE, the adaptive straight-through estimator: the finite difference with the double-well map.
+
+Three slopes of the same method:
+
+- `PrintedSlope`, the rule of the main text, for any mu and alpha. Under mini-batch noise it drifts: E[d] is about
+  0.4 sigma sign(theta) + E[g] / 2, every latent shrinks to zero and the weights flip at random. Give the optimizer
+  `averaging=0.999` or more with it (docs/method.md has the measurements).
+- `ExactSlope`, the appendix's slope for mu alpha < 1.
+- `ReleasedSlope`, what the authors' released code computes. Its accuracy comes from the latent dynamics around it (an
+  exponential average of gradients), not from its adaptive gate, which fewer than 1e-4 of the weights ever meet.
+
+Legend: s forward map, theta latent, g = dl/dw, r = 1 - mu alpha, c = mu (1 + alpha), d what the optimizer sees.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adaste.checks import require
+from adaste.estimators.base import Estimator, signed
+from adaste.estimators.finite_difference import AdaptiveSpacing
+from adaste.maps import DoubleWell, choose
+from adaste.schedules import Scheduled, now
+
+
+@dataclass(frozen=True)
+class Slope(ABC):
+    """The gradient of the latent for the double-well map."""
+
+    @abstractmethod
+    def gradient(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
+        """D from g and theta."""
+
+
+@dataclass(frozen=True)
+class PrintedSlope(Slope):
+    """Eq. beta_choice for any mu and alpha.
+
+    For mu alpha >= 1 this is d = g 2 / max(2, |theta|) where theta g > 0, and 0 elsewhere.
+    """
+
+    def gradient(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
+        return AdaptiveSpacing().slope(well, grad, latent)
+
+
+@dataclass(frozen=True)
+class ExactSlope(Slope):
+    """The appendix's slope for mu alpha < 1, limited to |d| <= |g|; for mu alpha >= 1 it is the printed one.
+
+        theta g > 0:  beta_0 = |theta| / |g|       d = g (s(|theta|) + s(0+)) / |theta|
+                      beta_1 = (|theta| + r) / |g|  d = g (s(|theta|) + 1) / (|theta| + r)
+        theta g < 0:  d = g / (1 + mu) where |theta| < r, else 0
+
+    The paper recommends beta_0 throughout. With `steepest`, the larger of the two is taken, which is the maximum over
+    all beta (it is beta_1 exactly where |theta| > 1 + 2 mu + mu alpha).
+    """
+
+    steepest: bool = False
+
+    def gradient(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
+        size = latent.abs()
+        weight = well.magnitude(size)
+        factor = (weight + well.jump) / size
+        if self.steepest:
+            factor = torch.maximum(factor, (weight + 1) / (size + well.linear_reach))
+        toward = grad * factor.clamp(max=1)
+        away = torch.where(size < well.linear_reach, grad * well.slope, 0.0)
+        return torch.where(latent * grad > 0, toward, away)
+
+
+@dataclass(frozen=True)
+class ReleasedSlope(Slope):
+    """The factor of the authors' released code, d = f g, with its flaws (its gate needs |g| > threshold).
+
+    For mu alpha >= 1: f = 1 where |g| or |theta| is at most the threshold; else min(1/2, 1/|theta|) where
+    theta g > 0 and 0 where theta g < 0: half the printed slope. For mu alpha < 1 f = 1 / (1 + mu) instead of 1, and
+    un-halved formulas of the appendix inside the gate, one of them with the sign of theta where |theta| is meant.
+    """
+
+    threshold: float = 1e-3
+
+    def __post_init__(self) -> None:
+        require("threshold", self.threshold, least=0)
+
+    def gradient(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
+        factor = choose(
+            well.is_sign, lambda: self._binary_factor(grad, latent), lambda: self._soft_factor(grad, latent, well)
+        )
+        return factor * grad
+
+    def _binary_factor(self, grad: Tensor, latent: Tensor) -> Tensor:
+        size = latent.abs()
+        gated = (grad.abs() > self.threshold) & (size > 1e-3)
+        factor = torch.where(latent * grad > 0, (1 / size).clamp(max=0.5), 0.0)
+        return torch.where(gated, factor, 1.0)
+
+    def _soft_factor(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
+        mu, alpha = now(well.mu), well.alpha
+        size = latent.abs()
+        large = grad.abs() > self.threshold
+        toward = latent * grad > 0
+        saturated = (size > well.linear_reach) & (size > 1e-6)
+        linear = (size < well.linear_reach) & (size > 1e-6)
+        beyond = ((1 + 2 * mu + mu * alpha) * well.slope / size).clamp(max=0.5)
+        within = ((2 * mu * (1 + alpha) - latent) * well.slope / size).clamp(0, 0.5)
+        factor = torch.where(large & toward & linear, within, well.slope)
+        factor = torch.where(large & toward & saturated, beyond, factor)
+        return torch.where(large & ~toward & saturated, 0.0, factor)
+
+
+@dataclass(frozen=True)
+class AdaSTE(Estimator):
+    """w = s(theta; mu, alpha), d by the chosen slope.
+
+    mu      constant, or a schedule to anneal (the paper: Geometric from 1 to 1/alpha over 200 epochs). From
+            mu = 1/alpha on all weights are +-1.
+    alpha   where that happens; inside (0, 1).
+    slope   `PrintedSlope()`, `ExactSlope()` or `ReleasedSlope()`.
+    unit    the size of a latent that stands for theta = 1 in the formulas. Rescaling (theta, unit, lr) by one factor
+            leaves all signs as they are; released-code dynamics use it to keep latents of order one.
+    start   if given, latents start at +-start with the signs of the network's weights.
+    """
+
+    mu: Scheduled = 100.0
+    alpha: float = 0.01
+    slope: Slope = PrintedSlope()
+    unit: float = 1.0
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        DoubleWell(self.mu, self.alpha)
+        require("unit", self.unit, above=0)
+        if self.start is not None:
+            require("start", self.start, above=0)
+
+    @property
+    def well(self) -> DoubleWell:
+        """The forward map."""
+        return DoubleWell(self.mu, self.alpha)
+
+    def latent(self, weight: Tensor) -> Tensor:
+        return signed(weight, self.start)
+
+    def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
+        return self.well(self._in_units(latent))
+
+    def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
+        return self.slope.gradient(grad, self._in_units(latent), self.well)
+
+    def _in_units(self, latent: Tensor) -> Tensor:
+        return latent if self.unit == 1 else latent / self.unit

@@ -1,0 +1,55 @@
+"""BayesBiNN (Meng et al. 2020): the Bayesian learning rule for Bernoulli weights, with the concrete relaxation."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adaste.checks import require
+from adaste.estimators.base import Estimator, signed
+from adaste.noise import Noise
+from adaste.schedules import Scheduled, now
+
+
+@dataclass(frozen=True)
+class BayesBiNN(Estimator):
+    """theta is the natural parameter of a Bernoulli weight. With eps ~ U(0, 1) and delta = log(eps / (1 - eps)) / 2:
+
+        w = tanh((theta + delta) / temperature)
+        s = train_size (1 - w^2 + 1e-10) / temperature / (1 - tanh(theta)^2 + 1e-10)
+        d = s g + theta - prior
+
+    With SGD (momentum m, dampening m) of rate lr this is the published update. At its published temperature of 1e-10
+    every w is +-1 in float32, s is one constant and |theta| >> |delta|: a sign of an average of gradients.
+
+    train_size  number of training examples times its published scale of 10.
+    noise       random numbers of the sample; None takes delta = 0.
+    prior       natural parameter of the prior.
+    start       latents start at +-start with the signs of the network's weights.
+    """
+
+    train_size: float
+    temperature: Scheduled = 1e-10
+    noise: Noise | None = Noise()
+    prior: float = 0.0
+    start: float | None = 10.0
+
+    def __post_init__(self) -> None:
+        require("train_size", self.train_size, above=0)
+        require("temperature", self.temperature, above=0)
+        require("prior", self.prior)
+        if self.start is not None:
+            require("start", self.start, above=0)
+
+    def latent(self, weight: Tensor) -> Tensor:
+        return signed(weight, self.start)
+
+    def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
+        if self.noise is not None:
+            latent = latent + torch.logit(self.noise.uniform(latent)) / 2
+        return torch.tanh(latent / now(self.temperature))
+
+    def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
+        spread = (1 - weight**2 + 1e-10) / now(self.temperature)
+        scale = self.train_size * spread / (1 - torch.tanh(latent) ** 2 + 1e-10)
+        return scale * grad + latent - self.prior

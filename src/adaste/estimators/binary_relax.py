@@ -1,0 +1,29 @@
+"""BinaryRelax (Yin et al. 2018): a blend of the real and the binary weight that moves to the binary one."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from adaste.checks import require
+from adaste.estimators.base import Estimator
+from adaste.estimators.scaled import ChannelMean, Scale
+from adaste.maps import sign
+from adaste.schedules import Scalar, Scheduled, now
+
+
+@dataclass(frozen=True)
+class BinaryRelax(Estimator):
+    """w = (1 - share) theta + share v sign(theta), d = g; `share` goes linearly from 0 to 1, v is the scale."""
+
+    share: Scheduled = 1.0
+    scale: Scale = ChannelMean()
+
+    def __post_init__(self) -> None:
+        require("share", self.share, least=0, most=1)
+
+    def magnitude(self, latent: Tensor) -> Scalar:
+        return self.scale.of(latent)
+
+    def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
+        share = now(self.share)
+        return (1 - share) * latent + share * self.magnitude(latent) * sign(latent)

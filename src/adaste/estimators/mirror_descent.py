@@ -1,0 +1,113 @@
+"""Mirror descent (Ajanthan et al. 2021): straight-through gradients, justified by a mirror map that sharpens.
+
+The dual point is theta, the primal point w = primal(theta). Kept in the dual it is stable ("-s"); kept in the primal,
+only w survives a step, and its saturation with it. For two levels the tanh and the softmax map give the same training
+from the same start, theta = (u_plus - u_minus) / 2; they differ in how many numbers they keep.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adaste.checks import require
+from adaste.estimators.base import Estimator, from_two_levels, to_two_levels
+from adaste.schedules import Scheduled, now
+
+
+def _inside(weight: Tensor) -> Tensor:
+    """W kept so far from +-1 that its dual point is finite: unlike the published code, both ends can be left again."""
+    limit = 1 - torch.finfo(weight.dtype).eps
+    return weight.clamp(-limit, limit)
+
+
+@dataclass(frozen=True)
+class Mirror(ABC):
+    """A mirror map between the dual space of latents and the primal space of weights."""
+
+    @abstractmethod
+    def latent(self, weight: Tensor) -> Tensor:
+        """A latent whose position is `weight`."""
+
+    @abstractmethod
+    def position(self, latent: Tensor) -> Tensor:
+        """The latent as one number per weight."""
+
+    @abstractmethod
+    def dual(self, weight: Tensor) -> Tensor:
+        """The inverse of the primal map."""
+
+    @abstractmethod
+    def pull(self, grad: Tensor) -> Tensor:
+        """dl/dw as the gradient of the latent's coordinates."""
+
+
+@dataclass(frozen=True)
+class TanhMirror(Mirror):
+    """w = tanh(theta), one number per weight."""
+
+    def latent(self, weight: Tensor) -> Tensor:
+        return weight.clone()
+
+    def position(self, latent: Tensor) -> Tensor:
+        return latent
+
+    def dual(self, weight: Tensor) -> Tensor:
+        return torch.atanh(_inside(weight))
+
+    def pull(self, grad: Tensor) -> Tensor:
+        return grad
+
+
+@dataclass(frozen=True)
+class SoftmaxMirror(Mirror):
+    """p = softmax(u), w = p_plus - p_minus, two numbers per weight."""
+
+    def latent(self, weight: Tensor) -> Tensor:
+        return to_two_levels(weight)
+
+    def position(self, latent: Tensor) -> Tensor:
+        return from_two_levels(latent)
+
+    def dual(self, weight: Tensor) -> Tensor:
+        return torch.log((1 + to_two_levels(_inside(weight))) / 2)
+
+    def pull(self, grad: Tensor) -> Tensor:
+        return to_two_levels(grad)
+
+
+@dataclass(frozen=True)
+class MirrorDescent(Estimator):
+    """d = g. Stable: w = primal(beta theta). Unstable: w <- primal(dual(w) - beta (what the base subtracts)).
+
+    beta grows in training, multiplied by a factor at every tick (a Geometric schedule).
+    """
+
+    mirror: Mirror = TanhMirror()
+    stable: bool = True
+    beta: Scheduled = 1.0
+
+    def __post_init__(self) -> None:
+        require("beta", self.beta, above=0)
+
+    def latent(self, weight: Tensor) -> Tensor:
+        return self.mirror.latent(weight)
+
+    def position(self, latent: Tensor) -> Tensor:
+        return self.mirror.position(latent)
+
+    def carry(self, latent: Tensor, weight: Tensor) -> Tensor:
+        # Unstable: beta multiplies the step and not the map. Dividing before and multiplying after the base's step
+        # does that for every base, also for one that is blind to the scale of its gradient.
+        return latent if self.stable else self.mirror.dual(weight) / now(self.beta)
+
+    def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
+        return self.mirror.pull(grad)
+
+    def settle(self, latent: Tensor, weight: Tensor) -> Tensor:
+        return latent if self.stable else latent * now(self.beta)
+
+    def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
+        position = self.position(latent)
+        return torch.tanh(now(self.beta) * position if self.stable else position)

@@ -1,0 +1,35 @@
+"""PARQ (Jin et al. 2025): a piecewise-affine map that steepens into the sign function."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adaste.checks import require
+from adaste.estimators.base import Estimator
+from adaste.estimators.scaled import ChannelMean, Scale
+from adaste.maps import sign
+from adaste.schedules import Scalar, Scheduled, now
+
+
+@dataclass(frozen=True)
+class PARQ(Estimator):
+    """w = clip(theta / rho, -v, v), d = g; v sign(theta) at rho = 0.
+
+    rho    inverse slope, from 1 to 0 along a `Sigmoid` schedule in the published method.
+    scale  v.
+    """
+
+    rho: Scheduled = 1.0
+    scale: Scale = ChannelMean()
+
+    def __post_init__(self) -> None:
+        require("rho", self.rho, least=0, most=1)
+
+    def magnitude(self, latent: Tensor) -> Scalar:
+        return self.scale.of(latent)
+
+    def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
+        level, rho = self.magnitude(latent), now(self.rho)
+        steepest = rho.clamp(min=1e-12) if isinstance(rho, Tensor) else max(rho, 1e-12)
+        return torch.where(latent.abs() >= rho * level, sign(latent) * level, latent / steepest)

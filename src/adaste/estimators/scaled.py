@@ -1,0 +1,90 @@
+"""Binary weights with a magnitude: +-a instead of +-1, for any estimator."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adaste.estimators.base import Estimator
+from adaste.schedules import Scalar
+
+
+@dataclass(frozen=True)
+class Scale(ABC):
+    """The magnitude of binary weights; dimension 0 of a weight counts its output channels."""
+
+    @abstractmethod
+    def of(self, position: Tensor) -> Scalar:
+        """The magnitude for latents with one number per weight."""
+
+
+@dataclass(frozen=True)
+class Unit(Scale):
+    """1: weights are +-1."""
+
+    def of(self, position: Tensor) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class FanIn(Scale):
+    """sqrt(2 / fan_in), a constant per layer: activations keep their variance through a ReLU network."""
+
+    def of(self, position: Tensor) -> float:
+        return math.sqrt(2 / max(1, math.prod(position.shape[1:])))
+
+
+@dataclass(frozen=True)
+class ChannelMean(Scale):
+    """mean |theta| over each output channel (over all of it for a one-dimensional parameter), 1 where that is 0."""
+
+    def of(self, position: Tensor) -> Tensor:
+        dims = tuple(range(1, position.ndim)) or (0,)
+        mean = position.abs().mean(dim=dims, keepdim=True)
+        return torch.where(mean > 0, mean, 1.0)
+
+
+@dataclass(frozen=True)
+class Scaled(Estimator):
+    """w = a s(theta): the inner method sees the unscaled weight w / a and, by the chain rule, the gradient a g.
+
+    A scale that depends on theta is held constant in the derivative.
+    """
+
+    estimator: Estimator
+    scale: Scale = FanIn()
+
+    def __post_init__(self) -> None:
+        if not self.estimator.binary:
+            raise ValueError(f"a scale needs binary weights, got {self.estimator}")
+
+    def latent(self, weight: Tensor) -> Tensor:
+        return self.estimator.latent(weight)
+
+    def carry(self, latent: Tensor, weight: Tensor) -> Tensor:
+        return self.estimator.carry(latent, weight / self._scale(latent))
+
+    def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
+        scale = self._scale(latent)
+        return self.estimator.gradient(scale * grad, latent, weight / scale)
+
+    def settle(self, latent: Tensor, weight: Tensor) -> Tensor:
+        return self.estimator.settle(latent, weight / self._scale(latent))
+
+    def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
+        scale = self._scale(latent)
+        return scale * self.estimator.weight(latent, previous / scale)
+
+    def position(self, latent: Tensor) -> Tensor:
+        return self.estimator.position(latent)
+
+    def magnitude(self, latent: Tensor) -> Scalar:
+        return self._scale(latent) * self.estimator.magnitude(latent)
+
+    def binarize(self, latent: Tensor, weight: Tensor) -> Tensor:
+        return self._scale(latent) * self.estimator.binarize(latent, weight)
+
+    def _scale(self, latent: Tensor) -> Scalar:
+        return self.scale.of(self.position(latent))

@@ -1,0 +1,40 @@
+"""The full straight-through estimator: no clip, optionally with decay or a window."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adaste.checks import require
+from adaste.estimators.base import Estimator
+from adaste.estimators.binary_connect import round_at_random
+from adaste.maps import sign
+from adaste.noise import Noise
+
+
+@dataclass(frozen=True)
+class StraightThrough(Estimator):
+    """w = sign(theta), d = g + decay theta.
+
+    decay   1 with SGD makes theta an exponential average of -g with rate lr: the dynamics that give released AdaSTE
+            and BayesBiNN code their accuracy, and the strongest simple baseline.
+    window  if given, the gradient passes only where |theta| <= window.
+    noise   if given, w is drawn at random in training, +1 with probability clip((theta + 1) / 2, 0, 1).
+    """
+
+    decay: float = 0.0
+    window: float | None = None
+    noise: Noise | None = None
+
+    def __post_init__(self) -> None:
+        require("decay", self.decay, least=0)
+        if self.window is not None:
+            require("window", self.window, above=0)
+
+    def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
+        return sign(latent) if self.noise is None else round_at_random(latent, self.noise)
+
+    def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
+        if self.window is not None:
+            grad = torch.where(latent.abs() <= self.window, grad, 0.0)
+        return grad + self.decay * latent if self.decay else grad

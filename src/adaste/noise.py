@@ -1,0 +1,53 @@
+"""Random numbers that are a pure function of (seed, step, parameter, element).
+
+A counter-based generator has no state: the numbers are the same on every rank, on every device, after a resume, for
+a shard of a parameter as for the whole, and inside a compiled or captured step.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from adaste.checks import require
+from adaste.schedules import Timed
+
+_MASK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Noise(Timed):
+    """Independent uniform numbers for every element of a tensor, drawn anew at every step."""
+
+    seed: int = 0
+    step: int | Tensor = 0
+    parameter: int = 0
+    first_element: int = 0
+
+    def __post_init__(self) -> None:
+        require("seed", self.seed, least=0, most=2**63 - 1)
+
+    def at(self, step: int | Tensor) -> "Noise":
+        """The numbers of another step."""
+        return replace(self, step=step)
+
+    def on(self, parameter: int, first_element: int) -> "Noise":
+        """The numbers of another parameter; `first_element` is where a shard begins inside the whole."""
+        return replace(self, parameter=parameter, first_element=first_element)
+
+    def uniform(self, like: Tensor) -> Tensor:
+        """Numbers in the open interval (0, 1), one for each element of `like`."""
+        key: int | Tensor = 0
+        for word in (self.seed & _MASK, self.seed >> 32, self.parameter, self.step):
+            key = _scramble(key ^ word)
+        element = torch.arange(like.numel(), device=like.device).view(like.shape) + self.first_element
+        bits = _scramble(_scramble(element ^ key) + key & _MASK)
+        # 23 bits and a half: the largest is still below 1 in float32, the smallest above 0.
+        return ((bits >> 9) + 0.5).to(like.dtype) * 2.0**-23
+
+
+def _scramble(x: int | Tensor) -> "int | Tensor":
+    """A bijection of 32-bit words that mixes them well; the factors are small enough not to overflow 63 bits."""
+    x = (x ^ (x >> 15)) * 0x2C1B3C6D & _MASK
+    x = (x ^ (x >> 12)) * 0x297A2D39 & _MASK
+    return x ^ (x >> 15)

@@ -1,0 +1,319 @@
+"""LatentOptimizer: binary training as a torch optimizer around any other torch optimizer."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast, overload
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from adaste.estimators import Estimator
+from adaste.guard import GradientGuard
+from adaste.refusals import check_devices, check_group, check_state
+from adaste.rules import RULES
+from adaste.schedules import Scalar, Schedule, at_step, describe
+from adaste.shards import first_element, like_shard, local
+from adaste.stepping import Job, compiled_step, reference_step
+
+
+class _Cell(NamedTuple):
+    """One parameter with all that belongs to it."""
+
+    slot: int
+    name: str
+    group: int
+    weight: nn.Parameter
+    state: dict[str, Any]
+
+    @property
+    def latent(self) -> nn.Parameter:
+        return cast("nn.Parameter", self.state["latent"])
+
+
+class LatentOptimizer(Optimizer):
+    """Trains the weights of a network through latent weights, by any estimator and any base optimizer.
+
+        weights = adaste.binary_weights(model)
+        optimizer = LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.AdaSTE())
+
+    params      what `binary_weights` returns, or parameters or parameter groups as for any torch optimizer. A group
+                may have its own `estimator`, `averaging` and settings of the base optimizer.
+    base        makes the optimizer of the latents: called with parameter groups.
+    estimator   how weights follow from latents, and the gradient of latents from that of weights.
+    averaging   the estimator sees an exponential average of dl/dw with this rate, free of bias, instead of dl/dw;
+                0 for none. May follow a schedule.
+    compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`.
+    capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
+                weights, so that a CUDA graph that holds a step sees their current values.
+
+    Making it overwrites the weights of the network by what the estimator gives for the first step. The latents are
+    float32 (float64 for float64 weights), whatever the type of the weights. A network loaded from a file is loaded
+    before its optimizer is made, or together with the optimizer's own state. Under DDP all ranks must start from the
+    same weights when the optimizer is made (after wrapping the model they do).
+    """
+
+    base: Optimizer
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        *,
+        base: Callable[[list[dict[str, Any]]], Optimizer],
+        estimator: Estimator,
+        averaging: float | Schedule = 0.0,
+        compile: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        self._compile = compile
+        self._steps: int | Tensor = 0
+        self._guard = GradientGuard()
+        self._rounded = False
+        super().__init__(params, {"estimator": estimator, "averaging": averaging})
+        if compile or capturable:
+            self._steps = torch.zeros((), dtype=torch.int64, device=check_devices(self.param_groups))
+        self.base = base([self._base_group(group) for group in self.param_groups])
+        if compile and type(self.base) not in RULES:
+            known = ", ".join(optimizer.__name__ for optimizer in RULES)
+            raise ValueError(f"compile=True knows the base optimizers {known}, got {type(self.base).__name__}")
+        self.defaults = {**self.base.defaults, **self.defaults}
+        for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
+            self._adopt_settings(group, base_group)
+        self._write_weights(self._cells())
+
+    @property
+    def steps(self) -> int:
+        """The number of steps made."""
+        return int(self._steps)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with their own settings; what is not given is as it was given to the optimizer."""
+        params = param_group["params"]
+        group = {**param_group, "params": [params] if isinstance(params, Tensor) else list(params)}
+        method = {**self.defaults, **group}
+        known = {cell.weight: cell.name for cell in self._cells()}
+        check_group(group["params"], method["estimator"], method["averaging"], known)
+        super().add_param_group(group)
+        group = self.param_groups[-1]
+        for weight in group["params"]:
+            self.state[weight] = _new_state(weight, at_step(group["estimator"], self._steps), group["averaging"])
+        if hasattr(self, "base"):  # not yet while torch's constructor adds the first groups
+            self.base.add_param_group(self._base_group(group))
+            self._adopt_settings(group, self.base.param_groups[-1])
+            self._write_weights(cell for cell in self._cells() if cell.group == len(self.param_groups) - 1)
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """One step of all parameters that have a gradient; a latent without one does not move.
+
+        Raises NonFiniteGradientError, before anything has changed on a CPU; on a GPU at the first step or query after
+        the news has arrived, with the latents of that parameter unchanged since.
+        """
+        if self._rounded:
+            raise RuntimeError("step() inside binarized(): the weights are rounded there and will be put back")
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with torch.no_grad():
+            cells = list(self._cells())
+            moving = [cell for cell in cells if cell.weight.grad is not None]
+            jobs = self._jobs(moving, names=[cell.name for cell in cells])
+            if self._compile and self._fused_step_can_begin(moving):
+                self._fused_step(moving, jobs)
+            else:
+                self._mirror_settings()
+                reference_step(self.base, jobs)
+            self._steps += 1
+            # A latent without gradient stays, but its weight follows an annealed map.
+            self._write_weights(cell for cell in cells if cell.weight.grad is None)
+        return loss
+
+    @contextmanager
+    def binarized(self) -> Iterator[None]:
+        """The network computes with the weights it will be exported with; afterwards with those of training again."""
+        self.check_gradients()
+        cells = list(self._cells())
+        kept = [local(cell.weight.detach()).clone() for cell in cells]
+        nested, self._rounded = self._rounded, True
+        try:
+            with torch.no_grad():
+                for cell, estimator in self._with_estimators(cells):
+                    weight, latent = local(cell.weight), local(cell.latent)
+                    weight.copy_(estimator.binarize(latent, weight.to(latent.dtype)))
+            yield
+        finally:
+            self._rounded = nested
+            with torch.no_grad():
+                for cell, weight in zip(cells, kept, strict=True):
+                    local(cell.weight).copy_(weight)
+
+    def check_gradients(self) -> None:
+        """Raise now if a step on a GPU met a gradient that is not finite; waits for the GPU."""
+        self._guard.raise_pending([cell.name for cell in self._cells()])
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout."""
+        self.check_gradients()
+        packed = super().state_dict()
+        of_base = self.base.state_dict()["state"]
+        packed["state"] = {
+            slot: {
+                **{name: value.detach() for name, value in state.items()},
+                **{f"base.{name}": value for name, value in of_base.get(slot, {}).items() if value is not None},
+            }
+            for slot, state in packed["state"].items()
+        }
+        for group in packed["param_groups"]:
+            group["estimator"], group["averaging"] = describe(group["estimator"]), describe(group["averaging"])
+            group["steps"] = self.steps
+        return packed
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a `state_dict`: the same groups, shapes and estimators are required, else nothing changes."""
+        groups, saved = state_dict["param_groups"], state_dict["state"]
+        cells = list(self._cells())
+        check_state(groups, saved, self.param_groups, [(cell.name, cell.state) for cell in cells])
+        live = self.state
+        settings = [
+            {**_base_settings(group), "params": group["params"], **_method(own)}
+            for group, own in zip(groups, self.param_groups, strict=True)
+        ]
+        super().load_state_dict({"state": {}, "param_groups": settings})
+        self.state = live
+        for cell in cells:
+            for name, tensor in cell.state.items():
+                local(tensor).copy_(local(saved[cell.slot][name]))
+        self._mirror_settings()
+        self.base.load_state_dict(
+            {
+                "state": {slot: _base_state(entries) for slot, entries in saved.items()},
+                "param_groups": self.base.state_dict()["param_groups"],
+            }
+        )
+        steps = groups[0]["steps"]
+        self._steps = self._steps.fill_(steps) if isinstance(self._steps, Tensor) else steps
+        self._write_weights(cells)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # torch copies groups and state alone. The guard stays behind: it remembers one optimizer's steps.
+        own = {name: self.__dict__[name] for name in ("base", "_compile", "_steps", "_rounded")}
+        return {**super().__getstate__(), **own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("_guard", GradientGuard())
+
+    def _cells(self) -> Iterator[_Cell]:
+        slot = 0
+        for index, group in enumerate(self.param_groups):
+            names = group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
+            for name, weight in zip(names, group["params"], strict=True):
+                yield _Cell(slot, name, index, weight, self.state[weight])
+                slot += 1
+
+    def _with_estimators(self, cells: Iterable[_Cell], ahead: int = 0) -> Iterator[tuple[_Cell, Estimator]]:
+        """Each parameter with its method at the current step, or a step ahead."""
+        estimators = [at_step(group["estimator"], self._steps + ahead) for group in self.param_groups]
+        for cell in cells:
+            yield cell, estimators[cell.group].on_parameter(cell.slot, first_element(cell.weight))
+
+    @torch.no_grad()
+    def _write_weights(self, cells: Iterable[_Cell]) -> None:
+        for cell, estimator in self._with_estimators(cells):
+            weight, latent = local(cell.weight), local(cell.latent)
+            weight.copy_(estimator.weight(latent, weight.to(latent.dtype)))
+
+    def _jobs(self, moving: list[_Cell], names: list[str]) -> list[Job]:
+        grads = [local(cast("Tensor", cell.weight.grad)) for cell in moving]
+        flags = self._guard.inspect(grads, [cell.slot for cell in moving], names)
+        rates = [_value(group["averaging"], self._steps) for group in self.param_groups]
+        current, following = self._with_estimators(moving), self._with_estimators(moving, ahead=1)
+        return [
+            Job(
+                now=now,
+                after=after,
+                weight=local(cell.weight),
+                grad=grad,
+                latent=local(cell.latent),
+                owner=cell.latent,
+                average=local(cell.state["average"]) if "average" in cell.state else None,
+                mass=cell.state.get("mass"),
+                rate=rates[cell.group],
+                finite=finite,
+            )
+            for (cell, now), (_, after), grad, finite in zip(current, following, grads, flags, strict=True)
+        ]
+
+    def _fused_step_can_begin(self, moving: list[_Cell]) -> bool:
+        """Whether the base optimizer has made the state that the fused step reads."""
+        needs = RULES[type(self.base)].needs
+        return all(
+            self.base.state.get(cell.latent, {}).get(name) is not None
+            for cell in moving
+            for name in needs(self.param_groups[cell.group])
+        )
+
+    def _fused_step(self, moving: list[_Cell], jobs: list[Job]) -> None:
+        rule = RULES[type(self.base)]
+        settings = [_base_settings(group) for group in self.param_groups]
+        states = [
+            {name: local(self.base.state[cell.latent][name]) for name in rule.needs(settings[cell.group])}
+            for cell in moving
+        ]
+        compiled_step()(rule, [settings[cell.group] for cell in moving], states, jobs)
+
+    def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
+        return {**_base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}
+
+    def _adopt_settings(self, group: dict[str, Any], base_group: dict[str, Any]) -> None:
+        """Our group shows the base's settings too; from then on ours are the ones that schedulers and users change."""
+        for name, value in base_group.items():
+            group.setdefault(name, value)
+        if isinstance(self._steps, Tensor):
+            group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32, device=self._steps.device)
+
+    def _mirror_settings(self) -> None:
+        for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
+            base_group.update(_base_settings(group))
+            if self._compile:
+                # Compiled, only a first step reaches the base, and not every base takes a rate in a tensor.
+                base_group["lr"] = float(group["lr"])
+
+
+def _new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule) -> dict[str, Tensor]:
+    part = local(weight.detach())
+    part = part.to(torch.promote_types(part.dtype, torch.float32))
+    state: dict[str, Tensor] = {"latent": nn.Parameter(like_shard(estimator.latent(part), weight))}
+    if averaging != 0:
+        state["average"] = like_shard(torch.zeros_like(part), weight)
+        state["mass"] = torch.zeros((), dtype=part.dtype, device=part.device)
+    return state
+
+
+def _value(averaging: float | Schedule, step: int | Tensor) -> Scalar:
+    return averaging.at(step) if isinstance(averaging, Schedule) else averaging
+
+
+def _method(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: group[name] for name in ("estimator", "averaging")}
+
+
+def _base_settings(group: dict[str, Any]) -> dict[str, Any]:
+    """The part of a group that belongs to the base optimizer."""
+    own = ("params", "param_names", "estimator", "averaging", "steps")
+    return {name: value for name, value in group.items() if name not in own}
+
+
+def _base_state(entries: dict[str, Any]) -> dict[str, Any]:
+    """The base optimizer's part of one parameter's saved state, copied so that training does not write into the file's."""
+    prefix = "base."
+    return {
+        name.removeprefix(prefix): value.clone() if isinstance(value, Tensor) else value
+        for name, value in entries.items()
+        if name.startswith(prefix)
+    }

@@ -1,0 +1,72 @@
+"""What LatentOptimizer refuses, each with a message that says what, why, given and allowed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from adaste.checks import require
+from adaste.estimators import Estimator
+from adaste.schedules import describe
+
+
+def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Mapping[Tensor, str]) -> None:
+    """A new parameter group; `known` names the parameters the optimizer has already."""
+    if not isinstance(estimator, Estimator):
+        raise TypeError(f"estimator must be an Estimator such as adaste.AdaSTE(), got {estimator!r}")
+    require("averaging", averaging, least=0, below=1, why="the share of the old average that is kept at each step")
+    seen = dict(known)
+    for place, entry in enumerate(params):
+        name, parameter = entry if isinstance(entry, tuple) else (f"parameter {place} of the group", entry)
+        if not isinstance(parameter, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(parameter).__name__}")
+        if not parameter.dtype.is_floating_point:
+            raise TypeError(
+                f"{name} is {parameter.dtype}: only real floating-point parameters can be trained through latents"
+            )
+        if parameter in seen:
+            raise ValueError(f"{name} is in the optimizer twice, also as {seen[parameter]}: one latent per weight")
+        seen[parameter] = name
+
+
+def check_state(
+    saved_groups: list[dict[str, Any]],
+    saved: Mapping[int, Mapping[str, Any]],
+    groups: list[dict[str, Any]],
+    states: Sequence[tuple[str, Mapping[str, nn.Parameter | Tensor]]],
+) -> None:
+    """A state dict to load; `states` are the name and the state of every parameter, in order."""
+    if len(saved_groups) != len(groups):
+        raise ValueError(f"the state dict has {len(saved_groups)} parameter groups, this optimizer has {len(groups)}")
+    for index, (theirs, ours) in enumerate(zip(saved_groups, groups, strict=True)):
+        if len(theirs["params"]) != len(ours["params"]):
+            raise ValueError(
+                f"group {index} of the state dict has {len(theirs['params'])} parameters, "
+                f"this optimizer's has {len(ours['params'])}"
+            )
+        for setting in ("estimator", "averaging"):
+            given, wanted = theirs.get(setting), describe(ours[setting])
+            if given != wanted:
+                raise ValueError(
+                    f"group {index} of the state dict was trained with {setting} {given}, this optimizer's uses "
+                    f"{wanted}: their latents do not mean the same"
+                )
+    for slot, (name, state) in enumerate(states):
+        for entry, tensor in state.items():
+            given = saved.get(slot, {}).get(entry)
+            shape = tuple(given.shape) if isinstance(given, Tensor) else None
+            if shape != tuple(tensor.shape):
+                raise ValueError(
+                    f"the state dict's {entry} of {name} has shape {shape}, this optimizer needs {tuple(tensor.shape)}"
+                )
+
+
+def check_devices(groups: list[dict[str, Any]]) -> torch.device:
+    """The one device on which a capturable optimizer keeps its step count."""
+    devices = {parameter.device for group in groups for parameter in group["params"]}
+    if len(devices) != 1:
+        raise ValueError(
+            f"capturable=True and compile=True need all weights on one device, got {sorted(map(str, devices))}"
+        )
+    return devices.pop()

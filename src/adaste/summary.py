@@ -1,0 +1,90 @@
+"""What binary training makes of a model, layer by layer."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from adaste.optim import LatentOptimizer
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One parameter: how many bits a weight has, the share of +1, and its size as float32 and packed."""
+
+    name: str
+    shape: tuple[int, ...]
+    bits: int
+    positive: float
+    float_bytes: int
+    packed_bytes: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All parameters of a model; `str()` is a table."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def float_bytes(self) -> int:
+        """Size of all parameters as float32."""
+        return sum(layer.float_bytes for layer in self.layers)
+
+    @property
+    def packed_bytes(self) -> int:
+        """Size with eight binary weights to a byte."""
+        return sum(layer.packed_bytes for layer in self.layers)
+
+    def __str__(self) -> str:
+        heading = ("parameter", "shape", "bits", "share of +1", "float32 bytes", "packed bytes")
+        rows = [
+            (
+                layer.name,
+                "x".join(map(str, layer.shape)) or "scalar",
+                str(layer.bits),
+                f"{layer.positive:.3f}" if layer.bits == 1 else "-",
+                f"{layer.float_bytes:,}",
+                f"{layer.packed_bytes:,}",
+            )
+            for layer in self.layers
+        ]
+        ratio = self.float_bytes / max(1, self.packed_bytes)
+        total = ("total", "", "", f"1/{ratio:.1f}", f"{self.float_bytes:,}", f"{self.packed_bytes:,}")
+        widths = [max(map(len, column)) for column in zip(heading, *rows, total, strict=True)]
+        lines = [
+            "  ".join(text.ljust(width) if place < 2 else text.rjust(width) for place, (text, width) in enumerate(row))
+            for row in (list(zip(line, widths, strict=True)) for line in (heading, *rows, total))
+        ]
+        rule = "-" * len(lines[0])
+        return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
+
+
+def summary(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
+    """Print and return, for every parameter of `model`: shape, bits per weight, share of +1, bytes as is and packed."""
+    with optimizer.binarized():
+        levels = {
+            weight: _levels(group["estimator"].binary, weight)
+            for group in optimizer.param_groups
+            for weight in group["params"]
+        }
+        result = Summary(tuple(_layer(name, weight, levels.get(weight)) for name, weight in model.named_parameters()))
+    print(result)
+    return result
+
+
+def _levels(binary: bool, weight: Tensor) -> Tensor | None:
+    return weight.detach() if binary else None
+
+
+def _layer(name: str, weight: nn.Parameter, levels: Tensor | None) -> Layer:
+    count = weight.numel()
+    if levels is None:
+        return Layer(name, tuple(weight.shape), 32, math.nan, 4 * count, 4 * count)
+    # A scale other than 1 is one float32 per layer or per output channel.
+    sizes = levels.abs().reshape(len(levels), -1)[:, :1] if levels.ndim else levels.abs()
+    different = torch.unique(sizes)
+    scales = 0 if bool((different == 1).all()) else (1 if len(different) == 1 else len(sizes))
+    positive = float((levels > 0).float().mean())
+    return Layer(name, tuple(weight.shape), 1, positive, 4 * count, math.ceil(count / 8) + 4 * scales)
