@@ -68,12 +68,12 @@ class GradientGuard:
     def _poll(self, names: Sequence[str]) -> None:
         if torch.cuda.is_current_stream_capturing():
             return
-        arrived = {device: host for device, (host, event) in self._arriving.items() if event.query()}
+        arrived = {device: host for device, (host, event) in self._arriving.items() if event.query()}  # type: ignore[no-untyped-call]
         for device, bad in self._bad.items():
             if device in arrived or device not in self._arriving:
                 host = torch.empty(bad.shape, dtype=torch.bool, pin_memory=True)
                 host.copy_(bad, non_blocking=True)
-                event = torch.cuda.Event()
+                event = torch.cuda.Event()  # type: ignore[no-untyped-call]
                 event.record(torch.cuda.current_stream(device))
                 self._arriving[device] = host, event
         self._raise(arrived, names)

@@ -70,7 +70,8 @@ class Tanh(ForwardMap):
 
     def objective(self, weight: Tensor) -> Tensor:
         terms = torch.special.xlogy(1 + weight, 1 + weight) + torch.special.xlogy(1 - weight, 1 - weight)
-        return now(self.temperature) / 2 * terms
+        scaled: Tensor = terms * now(self.temperature) / 2
+        return scaled
 
 
 @dataclass(frozen=True)

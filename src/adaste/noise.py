@@ -5,12 +5,12 @@ a shard of a parameter as for the whole, and inside a compiled or captured step.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from adaste.checks import require
-from adaste.schedules import Timed
+from adaste.schedules import Timed, require_count
 
 _MASK = 0xFFFFFFFF
 
@@ -25,7 +25,7 @@ class Noise(Timed):
     first_element: int = 0
 
     def __post_init__(self) -> None:
-        require("seed", self.seed, least=0, most=2**63 - 1)
+        require_count("seed", self.seed, least=0)
 
     def at(self, step: int | Tensor) -> "Noise":
         """The numbers of another step."""
@@ -37,17 +37,18 @@ class Noise(Timed):
 
     def uniform(self, like: Tensor) -> Tensor:
         """Numbers in the open interval (0, 1), one for each element of `like`."""
-        key: int | Tensor = 0
-        for word in (self.seed & _MASK, self.seed >> 32, self.parameter, self.step):
+        key: Any = 0
+        for word in (self.seed & _MASK, self.seed >> 32 & _MASK, self.parameter, self.step):
             key = _scramble(key ^ word)
         element = torch.arange(like.numel(), device=like.device).view(like.shape) + self.first_element
         bits = _scramble(_scramble(element ^ key) + key & _MASK)
         # 23 bits and a half: the largest is still below 1 in float32, the smallest above 0.
-        return ((bits >> 9) + 0.5).to(like.dtype) * 2.0**-23
+        uniform: Tensor = ((bits >> 9) + 0.5).to(like.dtype) * 2.0**-23
+        return uniform
 
 
-def _scramble(x: int | Tensor) -> "int | Tensor":
-    """A bijection of 32-bit words that mixes them well; the factors are small enough not to overflow 63 bits."""
+def _scramble(x: Any) -> Any:
+    """A bijection of 32-bit words that mixes them well; its factors are too small to overflow 63 bits."""
     x = (x ^ (x >> 15)) * 0x2C1B3C6D & _MASK
     x = (x ^ (x >> 12)) * 0x297A2D39 & _MASK
     return x ^ (x >> 15)

@@ -310,7 +310,7 @@ def _base_settings(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def _base_state(entries: dict[str, Any]) -> dict[str, Any]:
-    """The base optimizer's part of one parameter's saved state, copied so that training does not write into the file's."""
+    """The base optimizer's part of one parameter's saved state, copied: training must not write into the saved one."""
     prefix = "base."
     return {
         name.removeprefix(prefix): value.clone() if isinstance(value, Tensor) else value

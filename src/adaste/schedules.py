@@ -40,7 +40,7 @@ class Schedule(Timed):
     every: int = 1
 
     def __post_init__(self) -> None:
-        _check_count("every", self.every, least=1)
+        require_count("every", self.every, least=1)
 
     @abstractmethod
     def at(self, step: int | Tensor) -> Scalar:
@@ -78,8 +78,8 @@ class Ramp(Schedule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_count("length", self.length, least=1)
-        _check_count("delay", self.delay, least=0)
+        require_count("length", self.length, least=1)
+        require_count("delay", self.delay, least=0)
         for name, value in (("start", self.start), ("stop", self.stop)):
             if not math.isfinite(value):
                 raise ValueError(f"{name} of {type(self).__name__} must be a finite number, got {value}")
@@ -228,6 +228,7 @@ def describe(value: Any) -> Any:
     return value
 
 
-def _check_count(name: str, value: int, least: int) -> None:
+def require_count(name: str, value: int, least: int) -> None:
+    """Check that `value` is a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
@@ -69,7 +69,7 @@ def _default(model: nn.Module) -> set[nn.Parameter]:
     embeddings = {module.weight for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)}
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Bilinear | _ConvNd):
-            found.add(module.weight)
+            found.add(cast("nn.Parameter", module.weight))
         elif isinstance(module, nn.MultiheadAttention):
             own = (module.in_proj_weight, module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
             found.update(weight for weight in own if weight is not None)
