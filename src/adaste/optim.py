@@ -68,6 +68,7 @@ class LatentOptimizer(Optimizer):
         self._compile = compile
         self._steps: int | Tensor = 0
         self._guard = GradientGuard()
+        self._fused: Callable[..., None] | None = None
         self._rounded = False
         super().__init__(params, {"estimator": estimator, "averaging": averaging})
         if compile or capturable:
@@ -91,7 +92,7 @@ class LatentOptimizer(Optimizer):
         params = param_group["params"]
         group = {**param_group, "params": [params] if isinstance(params, Tensor) else list(params)}
         method = {**self.defaults, **group}
-        known = {cell.weight: cell.name for cell in self._cells()}
+        known: dict[Tensor, str] = {cell.weight: cell.name for cell in self._cells()}
         check_group(group["params"], method["estimator"], method["averaging"], known)
         super().add_param_group(group)
         group = self.param_groups[-1]
@@ -200,13 +201,14 @@ class LatentOptimizer(Optimizer):
         self._write_weights(cells)
 
     def __getstate__(self) -> dict[str, Any]:
-        # torch copies groups and state alone. The guard stays behind: it remembers one optimizer's steps.
+        # torch copies groups and state alone. The guard and the compiled step stay behind: they serve one optimizer.
         own = {name: self.__dict__[name] for name in ("base", "_compile", "_steps", "_rounded")}
         return {**super().__getstate__(), **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("_guard", GradientGuard())
+        self.__dict__.setdefault("_fused", None)
 
     def _cells(self) -> Iterator[_Cell]:
         slot = 0
@@ -265,7 +267,9 @@ class LatentOptimizer(Optimizer):
             {name: local(self.base.state[cell.latent][name]) for name in rule.needs(settings[cell.group])}
             for cell in moving
         ]
-        compiled_step()(rule, [settings[cell.group] for cell in moving], states, jobs)
+        if self._fused is None:  # not in the constructor: to load the compiler takes seconds
+            self._fused = compiled_step()
+        self._fused(rule, [settings[cell.group] for cell in moving], states, jobs)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return {**_base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}

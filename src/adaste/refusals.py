@@ -11,12 +11,12 @@ from adaste.estimators import Estimator
 from adaste.schedules import describe
 
 
-def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Mapping[nn.Parameter, str]) -> None:
+def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Mapping[Tensor, str]) -> None:
     """A new parameter group; `known` names the parameters the optimizer has already."""
     if not isinstance(estimator, Estimator):
         raise TypeError(f"estimator must be an Estimator such as adaste.AdaSTE(), got {estimator!r}")
     require("averaging", averaging, least=0, below=1, why="the share of the old average that is kept at each step")
-    seen: dict[Tensor, str] = {**known}
+    seen = dict(known)
     for place, entry in enumerate(params):
         name, parameter = entry if isinstance(entry, tuple) else (f"parameter {place} of the group", entry)
         if not isinstance(parameter, Tensor):

@@ -1,7 +1,10 @@
-"""One optimizer step, twice: as it is defined, and as one fused pass over memory. Tests hold the two equal."""
+"""One optimizer step, twice: as it is defined, and as one fused pass over memory. Tests hold the two equal.
+
+Both are called where no gradients are recorded.
+"""
 
 from collections.abc import Callable
-from functools import cache
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
@@ -42,7 +45,6 @@ def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple
     return average + (grad - average) * ((1 - rate) / mass), mass
 
 
-@torch.no_grad()
 def reference_step(base: Optimizer, jobs: list[Job]) -> None:
     """The step as it is defined, one function after the other, for any base optimizer."""
     before = [job.latent if job.finite is None else job.latent.clone() for job in jobs]
@@ -61,7 +63,6 @@ def reference_step(base: Optimizer, jobs: list[Job]) -> None:
         job.weight.copy_(job.after.weight(job.latent, weight))
 
 
-@torch.no_grad()
 def fused_step(rule: Rule, settings: list[dict[str, Any]], states: list[dict[str, Tensor]], jobs: list[Job]) -> None:
     """The same with the base optimizer's rule as a pure function, so that the compiler sees all of it at once."""
     for h, state, job in zip(settings, states, jobs, strict=True):
@@ -75,10 +76,11 @@ def fused_step(rule: Rule, settings: list[dict[str, Any]], states: list[dict[str
             _store(state[name], value, job.finite, state[name])
 
 
-@cache
 def compiled_step() -> Callable[..., None]:
-    """`fused_step`, compiled; made on first use, for loading the compiler takes longer than loading this package."""
-    return torch.compile(fused_step, fullgraph=True, dynamic=False)
+    """`fused_step`, compiled for one optimizer."""
+    # The compiler remembers by code object, and gives up after a few different uses of one: each optimizer has its own.
+    own = FunctionType(fused_step.__code__.replace(), globals())
+    return torch.compile(own, fullgraph=True, dynamic=False)
 
 
 def _averaged_in_place(job: Job, grad: Tensor) -> Tensor:
