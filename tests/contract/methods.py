@@ -110,14 +110,14 @@ def small_model(seed: int = 0) -> nn.Module:
     return nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 3))
 
 
-def batch(step: int, size: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
+def batch(step: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(1000 + step)
-    return torch.randn(size, 12, generator=generator), torch.randint(0, 3, (size,), generator=generator)
+    return torch.randn(16, 12, generator=generator, dtype=dtype), torch.randint(0, 3, (16,), generator=generator)
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> None:
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range, dtype: torch.dtype = torch.float32) -> None:
     for step in steps:
-        inputs, labels = batch(step)
+        inputs, labels = batch(step, dtype)
         optimizer.zero_grad()
         F.cross_entropy(model(inputs), labels).backward()
         optimizer.step()
