@@ -1,0 +1,48 @@
+"""The rooms of the house: a module imports only from rows above its own."""
+
+import ast
+from pathlib import Path
+
+import adaste
+
+ROWS = [
+    {"schedules"},
+    {"checks"},
+    {"noise"},
+    {"maps"},
+    {"estimators"},
+    {"shards", "weights", "rules", "guard"},
+    {"stepping", "refusals"},
+    {"optim"},
+    {"summary"},
+    {"__init__"},
+]
+ROOT = Path(adaste.__file__).parent
+
+
+def _row(module: str) -> int:
+    found = [index for index, row in enumerate(ROWS) if module in row]
+    assert found, f"{module} has no place: put it into a row of ROWS"
+    return found[0]
+
+
+def _imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    modules += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
+    return {module.split(".")[1] for module in modules if module.startswith("adaste.")}
+
+
+def test_modules_import_only_from_rows_above_their_own() -> None:
+    for path in ROOT.rglob("*.py"):
+        module = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        for imported in _imports(path) - {module}:
+            assert _row(imported) < _row(module), f"{path.name} imports {imported}"
+
+
+def test_methods_know_nothing_of_the_optimizer_and_little_of_each_other() -> None:
+    shared = {"base", "finite_difference", "binary_connect", "scaled", "__init__"}
+    for path in (ROOT / "estimators").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("adaste.estimators."):
+                assert node.module.split(".")[2] in shared or path.stem == "__init__"

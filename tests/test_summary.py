@@ -1,0 +1,47 @@
+"""summary says per parameter how many bits it takes."""
+
+from functools import partial
+
+import torch
+from torch import nn
+
+import adaste
+
+
+def test_summary_counts_bits_signs_and_bytes(capsys) -> None:
+    model = nn.Sequential(nn.Linear(10, 9), nn.BatchNorm1d(9), nn.Linear(9, 2, bias=False))
+    with torch.no_grad():
+        model[0].weight.fill_(1.0)
+        model[0].weight[0] = -1.0
+    optimizer = adaste.LatentOptimizer(
+        adaste.binary_weights(model), base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.MirrorDescent()
+    )
+    before = model[0].weight.detach().clone()
+    result = adaste.summary(model, optimizer)
+    printed = capsys.readouterr().out
+    first, bias = result.layers[0], result.layers[1]
+    assert (first.name, first.shape, first.bits, first.float_bytes, first.packed_bytes) == (
+        "0.weight",
+        (9, 10),
+        1,
+        360,
+        12,
+    )
+    assert abs(first.positive - 80 / 90) < 1e-6
+    assert (bias.bits, bias.packed_bytes) == (32, 36)
+    assert result.float_bytes == 4 * sum(parameter.numel() for parameter in model.parameters())
+    assert result.packed_bytes == 12 + 36 + 36 + 36 + 3
+    assert "0.weight" in printed and "9x10" in printed and "0.889" in printed
+    assert torch.equal(model[0].weight, before), "the weights of training are back"
+
+
+def test_scales_are_counted_once_per_layer_or_channel() -> None:
+    def packed(scale: adaste.Estimator) -> int:
+        model = nn.Linear(16, 4, bias=False)
+        optimizer = adaste.LatentOptimizer(
+            adaste.binary_weights(model), base=partial(torch.optim.SGD, lr=0.1), estimator=scale
+        )
+        return adaste.summary(model, optimizer).packed_bytes
+
+    assert packed(adaste.Scaled(adaste.BinaryConnect(), adaste.FanIn())) == 8 + 4
+    assert packed(adaste.Scaled(adaste.BinaryConnect(), adaste.ChannelMean())) == 8 + 16
