@@ -115,7 +115,7 @@ def test_groups_have_their_own_settings_and_estimators() -> None:
     optimizer = LatentOptimizer(
         [
             {"params": [model[0].weight], "estimator": AdaSTE(), "averaging": 0.9, "lr": 1.0},
-            {"params": [("head", model[2].weight)], "momentum": 0.0},
+            {"params": [model[2].weight], "momentum": 0.0},
             {"params": [model[0].bias, model[2].bias], "estimator": FullPrecision(), "lr": 0.01},
         ],
         base=SGD,

@@ -1,0 +1,231 @@
+"""The cost of one optimizer step for the weights of a ResNet-18, against torch's fused SGD alone.
+
+    python benchmarks/step.py                      # on the GPU if there is one, else on the CPU
+    python benchmarks/step.py --json results/benchmarks/step-cpu.json
+
+Every method runs over SGD with momentum, eager and compiled. Times are interleaved with those of the peer, round by
+round, and reported as ratios to it: of the minima and of the medians. On a GPU a step is captured into a CUDA graph
+and its replays are timed, so that launches from Python do not count; the eager step's own launches are timed too.
+
+Bytes moved per parameter are counted, not timed: for eager code what each operator reads and writes, for compiled
+code what the compiler's kernels read and write, and in both the pass that looks for gradients that are not finite.
+"""
+
+import argparse
+import json
+import logging
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import adaste
+from adaste import (
+    PMF,
+    AdaSTE,
+    BayesBiNN,
+    BinaryConnect,
+    Bop,
+    ExactSlope,
+    FullPrecision,
+    Geometric,
+    LatentOptimizer,
+    MirrorDescent,
+    ProxQuant,
+    ReleasedSlope,
+    StraightThrough,
+)
+
+SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+ANNEALED = Geometric(start=1.0, stop=100.0, length=1000)
+
+ROWS: dict[str, tuple[adaste.Estimator, float]] = {
+    "full precision": (FullPrecision(), 0.0),
+    "BinaryConnect": (BinaryConnect(), 0.0),
+    "straight-through, decay": (StraightThrough(decay=1.0), 0.0),
+    "AdaSTE": (AdaSTE(), 0.0),
+    "AdaSTE, averaged gradient": (AdaSTE(), 0.9997),
+    "AdaSTE, annealed": (AdaSTE(mu=ANNEALED), 0.0),
+    "AdaSTE, annealed, averaged gradient": (AdaSTE(mu=ANNEALED), 0.9997),
+    "AdaSTE, exact slope": (AdaSTE(mu=ANNEALED, slope=ExactSlope()), 0.0),
+    "AdaSTE, released slope": (AdaSTE(slope=ReleasedSlope()), 0.0),
+    "ProxQuant": (ProxQuant(), 0.0),
+    "PMF": (PMF(), 0.0),
+    "MD-tanh-s": (MirrorDescent(), 0.0),
+    "MD-tanh": (MirrorDescent(stable=False), 0.0),
+    "BayesBiNN": (BayesBiNN(train_size=450_000.0), 0.0),
+    "Bop": (Bop(), 0.0),
+}
+
+
+def resnet18_shapes() -> list[tuple[int, ...]]:
+    """The 21 weights of the CIFAR ResNet-18 and its one bias: 11,164,362 parameters."""
+    shapes: list[tuple[int, ...]] = [(64, 3, 3, 3)]
+    width_before = 64
+    for width in (64, 128, 256, 512):
+        shapes += [(width, width_before, 3, 3), (width, width, 3, 3), (width, width, 3, 3), (width, width, 3, 3)]
+        if width != width_before:
+            shapes.append((width, width_before, 1, 1))
+        width_before = width
+    return [*shapes, (10, 512), (10,)]
+
+
+def parameters(device: torch.device) -> list[nn.Parameter]:
+    """Random weights with random gradients."""
+    torch.manual_seed(0)
+    weights = [nn.Parameter(torch.randn(shape, device=device)) for shape in resnet18_shapes()]
+    for weight in weights:
+        weight.grad = 1e-3 * torch.randn_like(weight)
+    return weights
+
+
+class ByteCounter(TorchDispatchMode):
+    """Adds up what every operator reads and writes."""
+
+    total = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func is not torch.ops.aten.detach.default and not func.is_view:
+            read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+            written = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+            self.total += sum(tensor.numel() * tensor.element_size() for tensor in (*read, *written))
+        return result
+
+
+def eager_bytes(step: Callable[[], None]) -> int:
+    with ByteCounter() as counter:
+        step()
+    return counter.total
+
+
+def compiled_bytes(optimizer: LatentOptimizer) -> int:
+    """What the kernels of a fresh compilation move, by the compiler's own count, and the check of the gradients."""
+    from torch._inductor import config, metrics
+
+    metrics.reset()
+    logger = logging.getLogger("torch._inductor.metrics")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    with config.patch(force_disable_caches=True):
+        optimizer.step()
+        optimizer.step()
+    logger.setLevel(logging.WARNING)
+    checked = sum(
+        weight.numel() * weight.element_size() for group in optimizer.param_groups for weight in group["params"]
+    )
+    return metrics.num_bytes_accessed + checked
+
+
+def as_graph(step: Callable[[], None]) -> Callable[[], None]:
+    """The step as one CUDA graph."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def seconds(step: Callable[[], None], device: torch.device, repeats: int) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        step()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - start) / repeats
+
+
+def compare(
+    step: Callable[[], None], peer: Callable[[], None], device: torch.device, rounds: int, repeats: int
+) -> dict[str, float]:
+    """Times of a step and of its peer in turns, in milliseconds, and their ratio."""
+    for warm in (step, peer):
+        seconds(warm, device, 3)
+    ours, theirs = [], []
+    for _ in range(rounds):
+        theirs.append(1e3 * seconds(peer, device, repeats))
+        ours.append(1e3 * seconds(step, device, repeats))
+    return {
+        "ms_min": min(ours),
+        "ms_median": statistics.median(ours),
+        "ratio_min": min(ours) / min(theirs),
+        "ratio_median": statistics.median(ours) / statistics.median(theirs),
+    }
+
+
+def measure(name: str, device: torch.device, rounds: int, repeats: int) -> list[dict[str, Any]]:
+    """The rows of one method: eager, compiled and, on a GPU, each of them as a CUDA graph where it can be one."""
+    estimator, averaging = ROWS[name]
+    peer = partial(torch.optim.SGD(parameters(device), lr=0.1, momentum=0.9, fused=True).step)
+    peer()
+    rows = []
+    for compiled in (False, True):
+        weights = parameters(device)
+        count = sum(weight.numel() for weight in weights)
+        optimizer = LatentOptimizer(weights, base=SGD, estimator=estimator, averaging=averaging, compile=compiled)
+        optimizer.step()
+        moved = compiled_bytes(optimizer) if compiled else eager_bytes(optimizer.step)
+        row = {"method": name, "mode": "compiled" if compiled else "eager", "bytes_per_parameter": moved / count}
+        rows.append({**row, **compare(optimizer.step, peer, device, rounds, repeats)})
+        if compiled and device.type == "cuda":
+            graph_row = {**row, "mode": "compiled, CUDA graph"}
+            rows.append({**graph_row, **compare(as_graph(optimizer.step), as_graph(peer), device, rounds, repeats)})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--rounds", type=int, default=15, help="how often each is timed (default 15)")
+    parser.add_argument("--repeats", type=int, default=5, help="steps per timing (default 5)")
+    parser.add_argument("--only", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="METHOD")
+    parser.add_argument("--json", type=Path, help="write the numbers here too")
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    hardware = torch.cuda.get_device_name() if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    print(f"{hardware}, torch {torch.__version__}, ResNet-18 (11,164,362 parameters), base SGD with momentum")
+    print("ratio to torch.optim.SGD(fused=True) alone, interleaved\n")
+    print(f"{'method':36} {'mode':21} {'ms min':>8} {'median':>8} {'ratio min':>10} {'median':>7} {'bytes/param':>12}")
+    rows = []
+    for name in arguments.only:
+        for row in measure(name, device, arguments.rounds, arguments.repeats):
+            rows.append(row)
+            print(
+                f"{row['method']:36} {row['mode']:21} {row['ms_min']:8.3f} {row['ms_median']:8.3f} "
+                f"{row['ratio_min']:10.2f} {row['ratio_median']:7.2f} {row['bytes_per_parameter']:12.1f}",
+                flush=True,
+            )
+    if arguments.json:
+        record = {
+            "date": date.today().isoformat(),
+            "hardware": hardware,
+            "machine": platform.machine(),
+            "torch": torch.__version__,
+            "rounds": arguments.rounds,
+            "repeats": arguments.repeats,
+            "rows": rows,
+        }
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        temporary = arguments.json.with_suffix(".tmp")
+        temporary.write_text(json.dumps(record, indent=1) + "\n")
+        os.replace(temporary, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
