@@ -7,14 +7,13 @@ Every method runs over SGD with momentum, eager and compiled. Times are interlea
 round, and reported as ratios to it: of the minima and of the medians. On a GPU a step is captured into a CUDA graph
 and its replays are timed, so that launches from Python do not count; the eager step's own launches are timed too.
 
-Bytes moved per parameter are counted, not timed: for eager code what each operator reads and writes, for compiled
-code what the compiler's kernels read and write, and in both the pass that looks for gradients that are not finite.
+Bytes moved per parameter are counted, not timed: for eager code what each operator reads and writes; for
+compiled code each tensor once for being read and once for being written, which is what the compiler makes of it (no
+intermediate is stored), and the pass that looks for gradients that are not finite.
 """
 
 import argparse
 import json
-import logging
-import os
 import platform
 import statistics
 import time
@@ -45,6 +44,7 @@ from adaste import (
     ReleasedSlope,
     StraightThrough,
 )
+from adaste.stepping import fused_step
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 ANNEALED = Geometric(start=1.0, stop=100.0, length=1000)
@@ -109,22 +109,44 @@ def eager_bytes(step: Callable[[], None]) -> int:
     return counter.total
 
 
-def compiled_bytes(optimizer: LatentOptimizer) -> int:
-    """What the kernels of a fresh compilation move, by the compiler's own count, and the check of the gradients."""
-    from torch._inductor import config, metrics
+class FusedByteCounter(TorchDispatchMode):
+    """Counts each stored tensor once for being read and once for being written, as one fused pass does."""
 
-    metrics.reset()
-    logger = logging.getLogger("torch._inductor.metrics")
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    with config.patch(force_disable_caches=True):
-        optimizer.step()
-        optimizer.step()
-    logger.setLevel(logging.WARNING)
-    checked = sum(
-        weight.numel() * weight.element_size() for group in optimizer.param_groups for weight in group["params"]
-    )
-    return metrics.num_bytes_accessed + checked
+    def __init__(self, stored: list[Tensor]) -> None:
+        super().__init__()
+        self.stored = {tensor.untyped_storage().data_ptr(): tensor.numel() * tensor.element_size() for tensor in stored}
+        self.read: set[int] = set()
+        self.written: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        places = [leaf.untyped_storage().data_ptr() for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        if func is torch.ops.aten.copy_.default:
+            self.written.add(places.pop(0))
+        if not func.is_view:
+            self.read |= set(places) - self.written
+        return func(*args, **(kwargs or {}))
+
+    @property
+    def total(self) -> int:
+        return sum(size for place, size in self.stored.items() for kind in (self.read, self.written) if place in kind)
+
+
+def compiled_bytes(optimizer: LatentOptimizer) -> int:
+    """What one fused pass moves, and the check of the gradients before it."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    grads = [weight.grad for weight in weights if weight.grad is not None]
+    own = [tensor for weight in weights for tensor in optimizer.state[weight].values()]
+    of_base = [tensor for state in optimizer.base.state.values() for tensor in state.values()]
+    counter = FusedByteCounter([*weights, *grads, *own, *of_base])
+
+    def counted(*arguments: Any) -> None:
+        with counter:
+            fused_step(*arguments)
+
+    compiled, optimizer._fused = optimizer._fused, counted
+    optimizer.step()
+    optimizer._fused = compiled
+    return counter.total + sum(grad.numel() * grad.element_size() for grad in grads)
 
 
 def as_graph(step: Callable[[], None]) -> Callable[[], None]:
@@ -189,6 +211,24 @@ def measure(name: str, device: torch.device, rounds: int, repeats: int) -> list[
     return rows
 
 
+def profile(name: str) -> None:
+    """One compiled step on a GPU between the marks that a profiler waits for:
+
+    ncu --profile-from-start off --metrics dram__bytes_read.sum,dram__bytes_write.sum python step.py --profile AdaSTE
+    """
+    estimator, averaging = ROWS[name]
+    optimizer = LatentOptimizer(
+        parameters(torch.device("cuda")), base=SGD, estimator=estimator, averaging=averaging, compile=True
+    )
+    for _ in range(3):
+        optimizer.step()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    optimizer.step()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -196,7 +236,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="steps per timing (default 5)")
     parser.add_argument("--only", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="METHOD")
     parser.add_argument("--json", type=Path, help="write the numbers here too")
+    parser.add_argument("--profile", choices=list(ROWS), metavar="METHOD", help="one compiled step, for a profiler")
     arguments = parser.parse_args()
+    if arguments.profile:
+        profile(arguments.profile)
+        return
     device = torch.device(arguments.device)
     hardware = torch.cuda.get_device_name() if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     print(f"{hardware}, torch {torch.__version__}, ResNet-18 (11,164,362 parameters), base SGD with momentum")
@@ -224,7 +268,7 @@ def main() -> None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         temporary = arguments.json.with_suffix(".tmp")
         temporary.write_text(json.dumps(record, indent=1) + "\n")
-        os.replace(temporary, arguments.json)
+        temporary.replace(arguments.json)
 
 
 if __name__ == "__main__":
