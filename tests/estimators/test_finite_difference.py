@@ -1,5 +1,6 @@
 """The general form with any map and any spacing, against (s(theta) - s(theta - beta g)) / beta."""
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -81,7 +82,7 @@ def test_quotient_converges_linearly_to_the_chain_rule(theta, g):
     for beta in (0.04, 0.02, 0.01, 0.005):
         estimator = adaste.FiniteDifference(adaste.Tanh(1.5), adaste.FixedSpacing(beta))
         errors.append(abs(slopes(estimator, [(theta, g)])[0] - chain_rule))
-    for coarse, fine in zip(errors, errors[1:], strict=False):
+    for coarse, fine in itertools.pairwise(errors):
         assert coarse / fine == pytest.approx(2, rel=0.1)
     assert errors[0] > 1e-6
 
