@@ -119,8 +119,9 @@ class DoubleWell(ForwardMap):
     def linear_reach(self) -> Scalar:
         """R = max(0, 1 - mu alpha): the map is linear up to |theta| = r and +-1 beyond."""
         reach = 1 - now(self.mu) * self.alpha
+        # Not left to rounding: mu alpha may fall short of 1 where mu = 1 / alpha.
         if isinstance(reach, Tensor):
-            return torch.where(self.is_sign, 0.0, reach.clamp(min=0))
+            return torch.where(torch.as_tensor(self.is_sign), 0.0, reach.clamp(min=0))
         return 0.0 if self.is_sign else max(0.0, reach)
 
     @property
@@ -133,7 +134,7 @@ class DoubleWell(ForwardMap):
         """s(0+) = mu (1 + alpha) / (1 + mu), at most 1."""
         height = now(self.mu) * (1 + self.alpha) * self.slope
         if isinstance(height, Tensor):
-            return torch.where(self.is_sign, 1.0, height.clamp(max=1))
+            return torch.where(torch.as_tensor(self.is_sign), 1.0, height.clamp(max=1))
         return 1.0 if self.is_sign else min(1.0, height)
 
     def magnitude(self, size: Tensor) -> Scalar:
