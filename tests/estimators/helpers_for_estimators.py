@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import adaste
 
 few = settings(deadline=None, derandomize=True, max_examples=30)
-many = settings(deadline=None, derandomize=True, max_examples=100)
+many = settings(deadline=None, derandomize=True, max_examples=60)
 
 
 def real(low: float, high: float) -> st.SearchStrategy[float]:

@@ -41,6 +41,13 @@ def test_slope_is_the_released_factor_times_the_gradient(cases, mu, alpha):
         assert d == pytest.approx(g * released_factor(theta, g, mu, alpha), rel=1e-12)
 
 
+@pytest.mark.parametrize("mu", [0.01, 0.1, 0.3, 1.0, 20.0])
+def test_slope_has_the_sign_slip_of_the_linear_part(mu):
+    cases = [(theta / 64, g) for theta in range(-130, 131) for g in (-0.2, -5e-4, 5e-4, 0.2)]
+    expected = [g * released_factor(theta, g, mu, 0.01) for theta, g in cases]
+    assert slopes(adaste.AdaSTE(mu=mu, slope=adaste.ReleasedSlope()), cases) == pytest.approx(expected, rel=1e-12)
+
+
 @many
 @given(some_pairs, st.floats(0, 10))
 def test_slope_at_the_scripts_final_mu_is_half_the_printed_one_inside_the_gate(cases, more):

@@ -105,7 +105,9 @@ INNER = [
 
 @pytest.mark.parametrize("inner", INNER, ids=lambda inner: type(inner).__name__)
 @pytest.mark.parametrize("scale", [adaste.FanIn(), adaste.ChannelMean(), adaste.Unit()])
-def test_scaled_method_is_the_inner_one_on_the_unscaled_weight_with_the_scaled_gradient(inner: adaste.Estimator, scale: Scale):
+def test_scaled_method_is_the_inner_one_on_the_unscaled_weight_with_the_scaled_gradient(
+    inner: adaste.Estimator, scale: Scale
+):
     generator = torch.Generator().manual_seed(1)
     start = torch.randn(3, 4, generator=generator, dtype=torch.float64)
     grad = torch.randn(3, 4, generator=generator, dtype=torch.float64)
