@@ -119,7 +119,10 @@ class DoubleWell(ForwardMap):
     def linear_reach(self) -> Scalar:
         """R = max(0, 1 - mu alpha): the map is linear up to |theta| = r and +-1 beyond."""
         reach = 1 - now(self.mu) * self.alpha
-        return reach.clamp(min=0) if isinstance(reach, Tensor) else max(0.0, reach)
+        # Not left to rounding: mu alpha may fall short of 1 where mu = 1 / alpha.
+        if isinstance(reach, Tensor):
+            return torch.where(torch.as_tensor(self.is_sign), 0.0, reach.clamp(min=0))
+        return 0.0 if self.is_sign else max(0.0, reach)
 
     @property
     def slope(self) -> Scalar:
@@ -130,7 +133,9 @@ class DoubleWell(ForwardMap):
     def jump(self) -> Scalar:
         """s(0+) = mu (1 + alpha) / (1 + mu), at most 1."""
         height = now(self.mu) * (1 + self.alpha) * self.slope
-        return height.clamp(max=1) if isinstance(height, Tensor) else min(1.0, height)
+        if isinstance(height, Tensor):
+            return torch.where(torch.as_tensor(self.is_sign), 1.0, height.clamp(max=1))
+        return 1.0 if self.is_sign else min(1.0, height)
 
     def magnitude(self, size: Tensor) -> Scalar:
         if self.is_sign is True:

@@ -60,6 +60,10 @@ class Constant(Schedule):
 
     value: float
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_number("value", self.value)
+
     def at(self, step: int | Tensor) -> Scalar:
         return self.value
 
@@ -80,9 +84,8 @@ class Ramp(Schedule):
         super().__post_init__()
         require_count("length", self.length, least=1)
         require_count("delay", self.delay, least=0)
-        for name, value in (("start", self.start), ("stop", self.stop)):
-            if not math.isfinite(value):
-                raise ValueError(f"{name} of {type(self).__name__} must be a finite number, got {value}")
+        _check_number("start", self.start)
+        _check_number("stop", self.stop)
 
     @abstractmethod
     def shape(self, progress: Scalar) -> Scalar:
@@ -146,12 +149,13 @@ class Sigmoid(Ramp):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.steepness > 0:
+        _check_number("steepness", self.steepness)
+        if self.steepness <= 0:
             raise ValueError(f"steepness must be positive, got {self.steepness}")
 
     def shape(self, progress: Scalar) -> Scalar:
         def logistic(x: Scalar) -> Scalar:
-            return torch.sigmoid(x) if isinstance(x, Tensor) else 1 / (1 + math.exp(-x))
+            return torch.sigmoid(x) if isinstance(x, Tensor) else (1 + math.tanh(x / 2)) / 2
 
         low, high = logistic(-self.steepness / 2), logistic(self.steepness / 2)
         share = (logistic(self.steepness * (progress - 0.5)) - low) / (high - low)
@@ -171,6 +175,10 @@ class Steps(Schedule):
             raise ValueError(
                 f"Steps needs one value more than ticks, got {len(self.values)} values and {len(self.ticks)} ticks"
             )
+        for value in self.values:
+            _check_number("every value of Steps", value)
+        for tick in self.ticks:
+            require_count("every tick of Steps", tick, least=0)
         if list(self.ticks) != sorted(set(self.ticks)):
             raise ValueError(f"the ticks of Steps must increase, got {self.ticks}")
 
@@ -232,3 +240,8 @@ def require_count(name: str, value: int, least: int) -> None:
     """Check that `value` is a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def _check_number(name: str, value: float) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")

@@ -19,8 +19,9 @@ class BayesBiNN(Estimator):
         s = train_size (1 - w^2 + 1e-10) / temperature / (1 - tanh(theta)^2 + 1e-10)
         d = s g + theta - prior
 
-    With SGD (momentum m, dampening m) of rate lr this is the published update. At its published temperature of 1e-10
-    every w is +-1 in float32, s is one constant and |theta| >> |delta|: a sign of an average of gradients.
+    SGD with momentum m and, at its t-th step, the rate (1 - m) lr / (1 - m^t) is the published update; without momentum
+    that is lr. At its published temperature of 1e-10 every w is +-1 in float32, s is one constant and
+    |theta| >> |delta|: a sign of an average of gradients.
 
     train_size  number of training examples times its published scale of 10.
     noise       random numbers of the sample; None takes delta = 0.

@@ -1,0 +1,143 @@
+"""Mirror descent: kept in the dual, kept in the primal, and tanh against softmax."""
+
+import math
+
+import pytest
+import torch
+from helpers_for_estimators import Training, column, many, pairs, slopes, weights
+from hypothesis import given
+
+import adaste
+
+BASES = {
+    "SGD": lambda groups: torch.optim.SGD(groups, lr=0.1),
+    "SGD with momentum": lambda groups: torch.optim.SGD(groups, lr=0.03, momentum=0.9),
+    "Adam": lambda groups: torch.optim.Adam(groups, lr=0.05),
+}
+GROWING = adaste.Steps(values=(1.0, 1.7, 3.0), ticks=(4, 9))
+
+
+def beta_at(step: int) -> float:
+    return 1.0 if step < 4 else 1.7 if step < 9 else 3.0
+
+
+def gradients(steps: int, size: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    return [torch.randn(size, generator=generator, dtype=torch.float64) for _ in range(steps)]
+
+
+START = torch.linspace(-0.9, 0.9, 12, dtype=torch.float64)
+
+
+class HandmadeAdam:
+    """lr m_hat / (sqrt(v_hat) + eps) for one number after the other."""
+
+    def __init__(self, size: int, lr: float) -> None:
+        self.first, self.second, self.lr = [0.0] * size, [0.0] * size, lr
+
+    def move(self, i: int, g: float, step: int) -> float:
+        self.first[i] = 0.9 * self.first[i] + 0.1 * g
+        self.second[i] = 0.999 * self.second[i] + 0.001 * g * g
+        mean = self.first[i] / (1 - 0.9**step)
+        return self.lr * mean / (math.sqrt(self.second[i] / (1 - 0.999**step)) + 1e-8)
+
+
+@many
+@given(pairs)
+def test_stable_form_passes_the_gradient_and_maps_the_dual_point(cases):
+    estimator = adaste.MirrorDescent(beta=2.5)
+    assert slopes(estimator, cases) == [g for _, g in cases]
+    thetas = [theta for theta, _ in cases]
+    assert weights(estimator, thetas) == pytest.approx([math.tanh(2.5 * theta) for theta in thetas], rel=1e-12)
+
+
+def test_stable_form_is_adam_on_the_dual_point():
+    training = Training(START, adaste.MirrorDescent(beta=GROWING), BASES["Adam"])
+    theta, adam = START.tolist(), HandmadeAdam(12, lr=0.05)
+    assert training.weight.tolist() == pytest.approx([math.tanh(x) for x in theta])
+    for step, grad in enumerate(gradients(20, 12)):
+        theta = [x - adam.move(i, g, step + 1) for i, (x, g) in enumerate(zip(theta, grad.tolist(), strict=True))]
+        expected = [math.tanh(beta_at(step + 1) * x) for x in theta]
+        assert training.step(grad).tolist() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert training.latent.tolist() == pytest.approx(theta, rel=1e-9)
+
+
+def test_unstable_tanh_is_the_published_multiplicative_update_under_adam():
+    estimator = adaste.MirrorDescent(adaste.TanhMirror(), stable=False, beta=GROWING)
+    training = Training(START, estimator, BASES["Adam"])
+    w, adam = [math.tanh(x) for x in START.tolist()], HandmadeAdam(12, lr=0.05)
+    assert training.weight.tolist() == pytest.approx(w)
+    for step, grad in enumerate(gradients(30, 12)):
+        for i, g in enumerate(grad.tolist()):
+            odds = (1 + w[i]) / (1 - w[i] + 1e-20) * math.exp(-2 * beta_at(step) * adam.move(i, g, step + 1))
+            w[i] = (odds - 1) / (odds + 1 + 1e-20)
+        assert training.step(grad).tolist() == pytest.approx(w, rel=1e-8, abs=1e-11)
+    assert max(abs(a - math.tanh(b)) for a, b in zip(w, START.tolist(), strict=True)) > 0.2
+
+
+def test_unstable_softmax_is_the_published_multiplicative_update_under_adam():
+    estimator = adaste.MirrorDescent(adaste.SoftmaxMirror(), stable=False, beta=GROWING)
+    training = Training(START, estimator, BASES["Adam"])
+    p = []
+    for x in START.tolist():
+        minus, plus = math.exp(-x), math.exp(x)
+        p.append([minus / (minus + plus), plus / (minus + plus)])
+    adam = HandmadeAdam(24, lr=0.05)
+    for step, grad in enumerate(gradients(30, 12)):
+        for i, g in enumerate(grad.tolist()):
+            z = [-beta_at(step) * adam.move(2 * i + k, pull, step + 1) for k, pull in enumerate((-g, g))]
+            raised = [share * (math.exp(value - max(z)) + 1e-20) for share, value in zip(p[i], z, strict=True)]
+            p[i] = [value / sum(raised) for value in raised]
+        expected = [plus - minus for minus, plus in p]
+        assert training.step(grad).tolist() == pytest.approx(expected, rel=1e-8, abs=1e-11)
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("stable", [True, False])
+def test_tanh_and_softmax_give_the_same_weights_from_the_same_start(base, stable):
+    one = Training(START, adaste.MirrorDescent(adaste.TanhMirror(), stable, GROWING), BASES[base])
+    two = Training(START, adaste.MirrorDescent(adaste.SoftmaxMirror(), stable, GROWING), BASES[base])
+    assert torch.allclose(one.weight, two.weight, rtol=1e-14)
+    for grad in gradients(30, 12):
+        one.step(grad)
+        two.step(grad)
+        assert torch.allclose(one.weight, two.weight, rtol=1e-7, atol=1e-9)
+    assert two.latent.shape == (12, 2)
+    assert not torch.allclose(one.weight, torch.tanh(START), atol=0.1)
+
+
+@pytest.mark.parametrize("base", ["SGD", "Adam"])
+def test_unstable_form_with_constant_beta_moves_the_dual_point_by_beta_times_the_step(base):
+    one = Training(START, adaste.MirrorDescent(stable=False, beta=3.0), BASES[base])
+    dual, adam = START.tolist(), HandmadeAdam(12, lr=0.05)
+    for step, grad in enumerate(gradients(15, 12)):
+        for i, g in enumerate(grad.tolist()):
+            dual[i] -= 3.0 * (adam.move(i, g, step + 1) if base == "Adam" else 0.1 * g)
+        weight = one.step(grad)
+    assert weight.tolist() == pytest.approx([math.tanh(x) for x in dual], rel=1e-7, abs=1e-10)
+
+
+@pytest.mark.parametrize("mirror", [adaste.TanhMirror(), adaste.SoftmaxMirror()])
+def test_unstable_form_forgets_how_far_a_saturated_weight_had_gone(mirror):
+    far = column([60.0, -60.0])
+    base = lambda groups: torch.optim.SGD(groups, lr=20.0)  # noqa: E731
+    stable = Training(far, adaste.MirrorDescent(mirror), base)
+    unstable = Training(far, adaste.MirrorDescent(mirror, stable=False), base)
+    grad = column([1.0, -1.0])
+    assert stable.step(grad).tolist() == pytest.approx([1.0, -1.0])
+    # atanh of the largest weight below 1 is about 18: one step of 20 brings both weights to the other side.
+    weight = unstable.step(grad)
+    assert torch.isfinite(weight).all()
+    assert (weight.sign() == column([-1.0, 1.0])).all()
+
+
+@pytest.mark.parametrize("mirror", [adaste.TanhMirror(), adaste.SoftmaxMirror()])
+@pytest.mark.parametrize("stable", [True, False])
+def test_binarized_weights_are_the_signs_of_the_dual_point(mirror, stable):
+    training = Training(START, adaste.MirrorDescent(mirror, stable), BASES["SGD"])
+    for grad in gradients(10, 12):
+        training.step(grad)
+    soft = training.weight
+    with training.optimizer.binarized():
+        assert torch.equal(training.weight, torch.where(soft >= 0, 1.0, -1.0).double())
+    assert torch.equal(training.weight, soft)

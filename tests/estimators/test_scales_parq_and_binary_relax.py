@@ -1,0 +1,144 @@
+"""Magnitudes of binary weights, and the two methods that carry one: PARQ and BinaryRelax."""
+
+import math
+
+import pytest
+import torch
+from helpers_for_estimators import Training, column, few
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import adaste
+from adaste.estimators.scaled import Scale
+
+rows = st.lists(st.lists(st.floats(-3, 3, allow_subnormal=False), min_size=3, max_size=3), min_size=1, max_size=4)
+
+
+def channel_means(latent: list[list[float]]) -> list[float]:
+    return [sum(abs(x) for x in row) / len(row) or 1.0 for row in latent]
+
+
+def sgn(x: float) -> float:
+    return 1.0 if x >= 0 else -1.0
+
+
+def table(latent: list[list[float]]) -> Tensor:
+    return torch.tensor(latent, dtype=torch.float64)
+
+
+@few
+@given(rows, st.floats(0.01, 1))
+def test_parq_clips_the_steepened_latent_at_the_channel_mean(latent, rho):
+    weight = adaste.PARQ(rho).weight(table(latent), table(latent)).tolist()
+    for row, level, got in zip(latent, channel_means(latent), weight, strict=True):
+        assert got == pytest.approx([max(-level, min(level, x / rho)) for x in row], rel=1e-12, abs=1e-15)
+
+
+@few
+@given(rows)
+def test_parq_ends_in_the_sign_at_rho_zero(latent):
+    for rho in (0.0, torch.tensor(0.0, dtype=torch.float64)):
+        weight = adaste.PARQ(rho).weight(table(latent), table(latent)).tolist()
+        for row, level, got in zip(latent, channel_means(latent), weight, strict=True):
+            assert got == pytest.approx([level * sgn(x) for x in row], rel=1e-12)
+
+
+def test_parq_passes_the_gradient_and_follows_its_schedule():
+    schedule = adaste.Sigmoid(start=1.0, stop=0.0, length=10)
+    training = Training(
+        column([0.2, -0.6]), adaste.PARQ(schedule, adaste.Unit()), lambda groups: torch.optim.SGD(groups, lr=0.1)
+    )
+    theta = [0.2, -0.6]
+    for step in range(1, 15):
+        theta = [x - 0.1 * g for x, g in zip(theta, (0.3, -0.2), strict=True)]
+        weight = training.step(column([0.3, -0.2])).tolist()
+        low, high = 1 / (1 + math.exp(5)), 1 / (1 + math.exp(-5))
+        share = (1 / (1 + math.exp(-10 * (min(step, 10) / 10 - 0.5))) - low) / (high - low)
+        rho = 1 - share
+        expected = [max(-1.0, min(1.0, x / rho)) if rho > 1e-9 else sgn(x) for x in theta]
+        assert weight == pytest.approx(expected, rel=1e-9)
+
+
+@few
+@given(rows, st.floats(0, 1))
+def test_binary_relax_blends_the_latent_with_its_scaled_sign(latent, share):
+    weight = adaste.BinaryRelax(share).weight(table(latent), table(latent)).tolist()
+    for row, level, got in zip(latent, channel_means(latent), weight, strict=True):
+        assert got == pytest.approx([(1 - share) * x + share * level * sgn(x) for x in row], rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("make", [adaste.PARQ, adaste.BinaryRelax])
+def test_binarized_weights_carry_the_scale(make):
+    latent = table([[0.5, -1.5], [0.0, -0.2]])
+    assert make().binarize(latent, latent).tolist() == [[1.0, -1.0], [pytest.approx(0.1), pytest.approx(-0.1)]]
+    assert make(scale=adaste.Unit()).binarize(latent, latent).tolist() == [[1.0, -1.0], [1.0, -1.0]]
+    grad = table([[0.3, 0.1], [-0.2, 0.4]])
+    assert make().gradient(grad, latent, latent).tolist() == grad.tolist()
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 5), (3, 2, 3, 3)])
+def test_scales_are_their_formulas_for_vectors_matrices_and_kernels(shape):
+    latent = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    fan_in = math.prod(shape[1:])
+    assert adaste.Unit().of(latent) == 1.0
+    assert adaste.FanIn().of(latent) == pytest.approx(math.sqrt(2 / fan_in))
+    flat = latent.reshape(1, -1) if len(shape) == 1 else latent.reshape(shape[0], -1)
+    means = [sum(abs(x) for x in row) / len(row) for row in flat.tolist()]
+    assert adaste.ChannelMean().of(latent).flatten().tolist() == pytest.approx(means)
+    assert (adaste.ChannelMean().of(latent) * latent).shape == latent.shape
+
+
+def test_channel_mean_of_a_channel_of_zeros_is_one():
+    assert adaste.ChannelMean().of(table([[0.0, 0.0], [1.0, -3.0]])).tolist() == [[1.0], [2.0]]
+
+
+INNER = [
+    adaste.AdaSTE(mu=1.0),
+    adaste.StraightThrough(decay=0.3),
+    adaste.BinaryConnect(),
+    adaste.MirrorDescent(beta=2.0),
+    adaste.PMF(beta=2.0),
+    adaste.Bop(threshold=0.01),
+]
+
+
+@pytest.mark.parametrize("inner", INNER, ids=lambda inner: type(inner).__name__)
+@pytest.mark.parametrize("scale", [adaste.FanIn(), adaste.ChannelMean(), adaste.Unit()])
+def test_scaled_method_is_the_inner_one_on_the_unscaled_weight_with_the_scaled_gradient(
+    inner: adaste.Estimator, scale: Scale
+):
+    generator = torch.Generator().manual_seed(1)
+    start = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    grad = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    estimator = adaste.Scaled(inner, scale)
+    latent = estimator.latent(start)
+    assert torch.equal(latent, inner.latent(start))
+    position = inner.position(latent)
+    if isinstance(scale, adaste.ChannelMean):
+        sizes = table([[mean] for mean in channel_means(position.tolist())])
+    else:
+        sizes = table([[math.sqrt(2 / 4) if isinstance(scale, adaste.FanIn) else 1.0]] * 3)
+    weight = estimator.weight(latent, start)
+    unscaled = inner.weight(latent, start)
+    assert torch.allclose(weight, sizes * unscaled, rtol=1e-12)
+    expected = inner.gradient(sizes * grad, latent, unscaled)
+    assert torch.allclose(estimator.gradient(grad, latent, weight), expected, rtol=1e-12)
+    assert torch.allclose(estimator.binarize(latent, weight).abs(), sizes.expand(3, 4), rtol=1e-12)
+    assert torch.equal(estimator.binarize(latent, weight).sign(), inner.binarize(latent, unscaled))
+
+
+def test_scaled_primal_mirror_descent_moves_as_the_unscaled_one_with_the_scaled_gradient():
+    start = torch.linspace(-0.8, 0.8, 8, dtype=torch.float64).view(2, 4)
+    inner = adaste.MirrorDescent(stable=False, beta=2.0)
+    base = lambda groups: torch.optim.SGD(groups, lr=0.1)  # noqa: E731
+    scaled, plain = Training(start, adaste.Scaled(inner), base), Training(start, inner, base)
+    size = math.sqrt(2 / 4)
+    for step in range(10):
+        grad = torch.sin(torch.arange(8, dtype=torch.float64) + step).view(2, 4)
+        assert torch.allclose(scaled.step(grad), size * plain.step(size * grad), rtol=1e-9)
+
+
+def test_scale_refuses_a_method_without_binary_weights():
+    with pytest.raises(ValueError, match="FullPrecision"):
+        adaste.Scaled(adaste.FullPrecision())
