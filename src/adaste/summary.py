@@ -62,16 +62,21 @@ class Summary:
 
 
 def summary(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
-    """Print and return, for every parameter of `model`: shape, bits per weight, share of +1, bytes as is and packed."""
+    """Print and return what `inspect_model` finds."""
+    result = inspect_model(model, optimizer)
+    print(result)
+    return result
+
+
+def inspect_model(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
+    """For every parameter of `model`: shape, bits per weight, share of +1, bytes as is and packed."""
     with optimizer.binarized():
         levels = {
             weight: _levels(group["estimator"].binary, weight)
             for group in optimizer.param_groups
             for weight in group["params"]
         }
-        result = Summary(tuple(_layer(name, weight, levels.get(weight)) for name, weight in model.named_parameters()))
-    print(result)
-    return result
+        return Summary(tuple(_layer(name, weight, levels.get(weight)) for name, weight in model.named_parameters()))
 
 
 def _levels(binary: bool, weight: Tensor) -> Tensor | None:
