@@ -27,11 +27,12 @@ class GradientGuard:
     """Watches the gradients of one optimizer's parameters, each known by a fixed slot."""
 
     def __init__(self) -> None:
-        self._bad: dict[torch.device, Tensor] = {}
+        # The largest |g| that each slot has met on each device; NaN and infinity stay once they are in.
+        self._largest: dict[torch.device, Tensor] = {}
         self._arriving: dict[torch.device, tuple[Tensor, torch.cuda.Event]] = {}
 
     def inspect(self, grads: Sequence[Tensor], slots: Sequence[int], names: Sequence[str]) -> list[Tensor | None]:
-        """For each gradient a flag on its device that says whether it is finite; None where that is known.
+        """For each gradient its largest |g|, on its device; None where the gradient is known to be finite.
 
         `names` are those of all slots.
         """
@@ -40,49 +41,57 @@ class GradientGuard:
             if found:
                 raise NonFiniteGradientError(found)
             return [None] * len(grads)
-        flags: list[Tensor | None] = [None] * len(grads)
+        norms: list[Tensor | None] = [None] * len(grads)
         for device in {grad.device for grad in grads}:
             places = [place for place, grad in enumerate(grads) if grad.device == device]
-            norms = torch._foreach_norm([grads[place] for place in places], float("inf"))
-            finite = torch.stack([norm.to(torch.float32) for norm in norms]).isfinite()
-            for place, flag in zip(places, finite.unbind(), strict=True):
-                flags[place] = flag
-            self._remember(device, finite, [slots[place] for place in places], len(names))
+            found_here = torch._foreach_norm([grads[place] for place in places], float("inf"))
+            for place, norm in zip(places, found_here, strict=True):
+                norms[place] = norm
+            self._remember(device, torch.stack(found_here).float(), [slots[place] for place in places], len(names))
         self._poll(names)
-        return flags
+        return norms
 
     def raise_pending(self, names: Sequence[str]) -> None:
         """Raise for what was met on any device so far; waits for the devices."""
-        self._raise({device: bad.cpu() for device, bad in self._bad.items()}, names)
+        self._raise({device: largest.cpu() for device, largest in self._largest.items()}, names)
 
-    def _remember(self, device: torch.device, finite: Tensor, slots: list[int], count: int) -> None:
-        bad = self._bad.get(device)
-        if bad is None or len(bad) != count:
-            bad = self._bad[device] = torch.zeros(count, dtype=torch.bool, device=device)
-        if slots == list(range(count)):
-            bad |= ~finite
+    def _remember(self, device: torch.device, norms: Tensor, slots: list[int], count: int) -> None:
+        largest = self._largest.get(device)
+        if largest is None or len(largest) != count:
+            largest = self._largest[device] = torch.zeros(count, device=device)
+        if len(slots) == count:
+            torch.maximum(largest, norms, out=largest)
         else:
-            for slot, flag in zip(slots, finite.unbind(), strict=True):
-                bad[slot] |= ~flag
+            for slot, norm in zip(slots, norms.unbind(), strict=True):
+                torch.maximum(largest[slot], norm, out=largest[slot])
 
     def _poll(self, names: Sequence[str]) -> None:
         if torch.cuda.is_current_stream_capturing():
             return
-        arrived = {device: host for device, (host, event) in self._arriving.items() if event.query()}  # type: ignore[no-untyped-call]
-        for device, bad in self._bad.items():
+        arrived = {
+            device: host
+            for device, (host, event) in self._arriving.items()
+            if event.query()  # type: ignore[no-untyped-call]
+        }
+        for device, largest in self._largest.items():
             if device in arrived or device not in self._arriving:
-                host = torch.empty(bad.shape, dtype=torch.bool, pin_memory=True)
-                host.copy_(bad, non_blocking=True)
+                host = torch.empty(largest.shape, pin_memory=True)
+                host.copy_(largest, non_blocking=True)
                 event = torch.cuda.Event()  # type: ignore[no-untyped-call]
                 event.record(torch.cuda.current_stream(device))
                 self._arriving[device] = host, event
         self._raise(arrived, names)
 
-    def _raise(self, bad: dict[torch.device, Tensor], names: Sequence[str]) -> None:
-        found = [name for flags in bad.values() for name, flag in zip(names, flags.tolist(), strict=False) if flag]
+    def _raise(self, largest: dict[torch.device, Tensor], names: Sequence[str]) -> None:
+        found = [
+            name
+            for norms in largest.values()
+            for name, finite in zip(names, norms.isfinite().tolist(), strict=False)
+            if not finite
+        ]
         if found:
-            for flags in self._bad.values():
-                flags.zero_()
+            for norms in self._largest.values():
+                norms.zero_()
             self._arriving.clear()
             raise NonFiniteGradientError(found)
 

@@ -12,9 +12,9 @@ from adaste.estimators import Estimator
 from adaste.guard import GradientGuard
 from adaste.refusals import check_devices, check_group, check_state
 from adaste.rules import RULES
-from adaste.schedules import Scalar, Schedule, at_step, describe
+from adaste.schedules import Schedule, at_step, describe
 from adaste.shards import first_element, like_shard, local
-from adaste.stepping import Job, compiled_step, reference_step
+from adaste.stepping import Job, Method, compiled_step, reference_step
 
 
 class _Cell(NamedTuple):
@@ -123,11 +123,12 @@ class LatentOptimizer(Optimizer):
             cells = list(self._cells())
             moving = [cell for cell in cells if cell.weight.grad is not None]
             jobs = self._jobs(moving, names=[cell.name for cell in cells])
+            methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
             if self._compile and self._fused_step_can_begin(moving):
-                self._fused_step(moving, jobs)
+                self._fused_step(moving, methods, jobs)
             else:
                 self._mirror_settings()
-                reference_step(self.base, jobs)
+                reference_step(self.base, methods, self._steps, jobs)
             self._steps += 1
             # A latent without gradient stays, but its weight follows an annealed map.
             self._write_weights(cell for cell in cells if cell.weight.grad is None)
@@ -198,7 +199,7 @@ class LatentOptimizer(Optimizer):
         )
         steps = groups[0]["steps"]
         self._steps = self._steps.fill_(steps) if isinstance(self._steps, Tensor) else steps
-        self._write_weights(cells)
+        self._write_weights(cells, unless_close=True)
 
     def __getstate__(self) -> dict[str, Any]:
         # torch copies groups and state alone. The guard and the compiled step stay behind: they serve one optimizer.
@@ -218,37 +219,38 @@ class LatentOptimizer(Optimizer):
                 yield _Cell(slot, name, index, weight, self.state[weight])
                 slot += 1
 
-    def _with_estimators(self, cells: Iterable[_Cell], ahead: int = 0) -> Iterator[tuple[_Cell, Estimator]]:
-        """Each parameter with its method at the current step, or a step ahead."""
-        estimators = [at_step(group["estimator"], self._steps + ahead) for group in self.param_groups]
+    def _with_estimators(self, cells: Iterable[_Cell]) -> Iterator[tuple[_Cell, Estimator]]:
+        """Each parameter with its method at the current step."""
+        estimators = [at_step(group["estimator"], self._steps) for group in self.param_groups]
         for cell in cells:
             yield cell, estimators[cell.group].on_parameter(cell.slot, first_element(cell.weight))
 
     @torch.no_grad()
-    def _write_weights(self, cells: Iterable[_Cell]) -> None:
+    def _write_weights(self, cells: Iterable[_Cell], *, unless_close: bool = False) -> None:
+        """W <- weight(theta, w); weights that agree up to rounding may be left alone, to the last bit."""
         for cell, estimator in self._with_estimators(cells):
             weight, latent = local(cell.weight), local(cell.latent)
-            weight.copy_(estimator.weight(latent, weight.to(latent.dtype)))
+            new = estimator.weight(latent, weight.to(latent.dtype)).to(weight.dtype)
+            if not (unless_close and torch.allclose(weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
+                weight.copy_(new)
 
     def _jobs(self, moving: list[_Cell], names: list[str]) -> list[Job]:
         grads = [local(cast("Tensor", cell.weight.grad)) for cell in moving]
-        flags = self._guard.inspect(grads, [cell.slot for cell in moving], names)
-        rates = [_value(group["averaging"], self._steps) for group in self.param_groups]
-        current, following = self._with_estimators(moving), self._with_estimators(moving, ahead=1)
+        norms = self._guard.inspect(grads, [cell.slot for cell in moving], names)
         return [
             Job(
-                now=now,
-                after=after,
+                group=cell.group,
+                slot=cell.slot,
+                first_element=first_element(cell.weight),
                 weight=local(cell.weight),
                 grad=grad,
                 latent=local(cell.latent),
                 owner=cell.latent,
                 average=local(cell.state["average"]) if "average" in cell.state else None,
                 mass=cell.state.get("mass"),
-                rate=rates[cell.group],
-                finite=finite,
+                norm=norm,
             )
-            for (cell, now), (_, after), grad, finite in zip(current, following, grads, flags, strict=True)
+            for cell, grad, norm in zip(moving, grads, norms, strict=True)
         ]
 
     def _fused_step_can_begin(self, moving: list[_Cell]) -> bool:
@@ -260,7 +262,7 @@ class LatentOptimizer(Optimizer):
             for name in needs(self.param_groups[cell.group])
         )
 
-    def _fused_step(self, moving: list[_Cell], jobs: list[Job]) -> None:
+    def _fused_step(self, moving: list[_Cell], methods: list[Method], jobs: list[Job]) -> None:
         rule = RULES[type(self.base)]
         settings = [_base_settings(group) for group in self.param_groups]
         states = [
@@ -269,7 +271,7 @@ class LatentOptimizer(Optimizer):
         ]
         if self._fused is None:  # not in the constructor: to load the compiler takes seconds
             self._fused = compiled_step()
-        self._fused(rule, [settings[cell.group] for cell in moving], states, jobs)
+        self._fused(rule, settings, states, methods, self._steps, jobs)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return {**_base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}
@@ -280,6 +282,8 @@ class LatentOptimizer(Optimizer):
             group.setdefault(name, value)
         if isinstance(self._steps, Tensor):
             group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32, device=self._steps.device)
+            if "capturable" in group and self._steps.device.type == "cuda":
+                group["capturable"] = True  # the base counts its steps on the device, too
 
     def _mirror_settings(self) -> None:
         for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
@@ -297,10 +301,6 @@ def _new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule
         state["average"] = like_shard(torch.zeros_like(part), weight)
         state["mass"] = torch.zeros((), dtype=part.dtype, device=part.device)
     return state
-
-
-def _value(averaging: float | Schedule, step: int | Tensor) -> Scalar:
-    return averaging.at(step) if isinstance(averaging, Schedule) else averaging
 
 
 def _method(group: dict[str, Any]) -> dict[str, Any]:

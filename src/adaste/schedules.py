@@ -208,6 +208,11 @@ def now(value: Scheduled) -> Scalar:
     return value
 
 
+def value_at(value: float | Schedule, step: int | Tensor) -> Scalar:
+    """A number, or what a schedule is at `step`."""
+    return value.at(step) if isinstance(value, Schedule) else value
+
+
 def at_step(value: T, step: int | Tensor) -> T:
     """`value` with everything inside it that depends on the step replaced by what it is at `step`."""
     return transform(value, lambda part: part.at(step) if isinstance(part, Timed) else part)

@@ -3,7 +3,7 @@
 Both are called where no gradients are recorded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -13,17 +13,23 @@ from torch.optim import Optimizer
 
 from adaste.estimators import Estimator
 from adaste.rules import Rule
-from adaste.schedules import Scalar
+from adaste.schedules import Scalar, Schedule, at_step, value_at
 from adaste.shards import like_shard
+
+
+class Method(NamedTuple):
+    """How the weights of one group are trained."""
+
+    estimator: Estimator
+    averaging: float | Schedule
 
 
 class Job(NamedTuple):
     """One parameter's part of a step; tensors are the shards of this rank and are changed in place."""
 
-    now: Estimator
-    """The method with its parameters at this step."""
-    after: Estimator
-    """The same at the next step, whose forward pass will see the weights."""
+    group: int
+    slot: int
+    first_element: int
     weight: Tensor
     grad: Tensor
     latent: Tensor
@@ -31,9 +37,12 @@ class Job(NamedTuple):
     """The parameter of the base optimizer whose shard `latent` is."""
     average: Tensor | None
     mass: Tensor | None
-    rate: Scalar
-    finite: Tensor | None
-    """On a GPU: whether the gradient is finite. None where that is known."""
+    norm: Tensor | None
+    """On a GPU: the largest |g|, to tell whether the gradient is finite. None where that is known."""
+
+    def keep(self, old: Tensor | float, new: Tensor) -> Tensor:
+        """`new`, but `old` where the gradient of this parameter is not finite."""
+        return new if self.norm is None else torch.where(self.norm.isfinite(), new, old)
 
 
 def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple[Tensor, Tensor]:
@@ -45,52 +54,67 @@ def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple
     return average + (grad - average) * ((1 - rate) / mass), mass
 
 
-def reference_step(base: Optimizer, jobs: list[Job]) -> None:
+def reference_step(base: Optimizer, methods: list[Method], step: int | Tensor, jobs: list[Job]) -> None:
     """The step as it is defined, one function after the other, for any base optimizer."""
-    before = [job.latent if job.finite is None else job.latent.clone() for job in jobs]
-    for job in jobs:
+    now = _estimators(methods, step, jobs)
+    before = [job.latent if job.norm is None else job.latent.clone() for job in jobs]
+    for estimator, job in zip(now, jobs, strict=True):
         weight = job.weight.to(job.latent.dtype)
-        grad = _averaged_in_place(job, job.grad.to(job.latent.dtype))
-        job.latent.copy_(job.now.carry(job.latent, weight))
+        grad = _averaged_in_place(job, methods[job.group].averaging, step)
+        job.latent.copy_(estimator.carry(job.latent, weight))
         # Here and not in backward: the slope is not linear, it must see the gradient of the whole batch.
-        slope = job.now.gradient(grad, job.latent, weight)
-        job.owner.grad = like_shard(slope if job.finite is None else torch.where(job.finite, slope, 0.0), job.owner)
+        slope = estimator.gradient(grad, job.latent, weight)
+        job.owner.grad = like_shard(job.keep(0.0, slope), job.owner)
     base.step()
     base.zero_grad()
-    for job, old in zip(jobs, before, strict=True):
+    after = _estimators(methods, step + 1, jobs)
+    for estimator, following, job, old in zip(now, after, jobs, before, strict=True):
         weight = job.weight.to(job.latent.dtype)
-        _store(job.latent, job.now.settle(job.latent, weight), job.finite, old)
-        job.weight.copy_(job.after.weight(job.latent, weight))
+        job.latent.copy_(job.keep(old, estimator.settle(job.latent, weight)))
+        job.weight.copy_(following.weight(job.latent, weight))
 
 
-def fused_step(rule: Rule, settings: list[dict[str, Any]], states: list[dict[str, Tensor]], jobs: list[Job]) -> None:
+def fused_step(
+    rule: Rule,
+    settings: list[dict[str, Any]],
+    states: list[dict[str, Tensor]],
+    methods: list[Method],
+    step: Tensor,
+    jobs: list[Job],
+) -> None:
     """The same with the base optimizer's rule as a pure function, so that the compiler sees all of it at once."""
-    for h, state, job in zip(settings, states, jobs, strict=True):
+    now, after = _estimators(methods, step, jobs), _estimators(methods, step + 1, jobs)
+    for estimator, following, state, job in zip(now, after, states, jobs, strict=True):
         weight = job.weight.to(job.latent.dtype)
-        grad = _averaged_in_place(job, job.grad.to(job.latent.dtype))
-        start = job.now.carry(job.latent, weight)
-        moved, advanced = rule.advance(start, job.now.gradient(grad, start, weight), state, h)
-        _store(job.latent, job.now.settle(moved, weight), job.finite, job.latent)
-        job.weight.copy_(job.after.weight(job.latent, weight))
+        grad = _averaged_in_place(job, methods[job.group].averaging, step)
+        start = estimator.carry(job.latent, weight)
+        slope = estimator.gradient(grad, start, weight)
+        moved, advanced = rule.advance(start, slope, state, settings[job.group])
+        job.latent.copy_(job.keep(job.latent, estimator.settle(moved, weight)))
+        job.weight.copy_(following.weight(job.latent, weight))
         for name, value in advanced.items():
-            _store(state[name], value, job.finite, state[name])
+            state[name].copy_(job.keep(state[name], value))
 
 
 def compiled_step() -> Callable[..., None]:
     """`fused_step`, compiled for one optimizer."""
     # The compiler remembers by code object, and gives up after a few different uses of one: each optimizer has its own.
     own = FunctionType(fused_step.__code__.replace(), globals())
-    return torch.compile(own, fullgraph=True, dynamic=False)
+    # The parameters are independent of each other: on a GPU a few kernels can serve them all.
+    return torch.compile(own, fullgraph=True, dynamic=False, options={"combo_kernels": True})
 
 
-def _averaged_in_place(job: Job, grad: Tensor) -> Tensor:
+def _estimators(methods: list[Method], step: int | Tensor, jobs: Sequence[Job]) -> list[Estimator]:
+    """The method of every job at `step`."""
+    of_group = [at_step(method.estimator, step) for method in methods]
+    return [of_group[job.group].on_parameter(job.slot, job.first_element) for job in jobs]
+
+
+def _averaged_in_place(job: Job, averaging: float | Schedule, step: int | Tensor) -> Tensor:
+    grad = job.grad.to(job.latent.dtype)
     if job.average is None or job.mass is None:
         return grad
-    average, mass = averaged(grad, job.average, job.mass, job.rate)
-    _store(job.average, average, job.finite, job.average)
-    _store(job.mass, mass, job.finite, job.mass)
+    average, mass = averaged(grad, job.average, job.mass, value_at(averaging, step))
+    job.average.copy_(job.keep(job.average, average))
+    job.mass.copy_(job.keep(job.mass, mass))
     return average
-
-
-def _store(target: Tensor, value: Tensor, finite: Tensor | None, old: Tensor) -> None:
-    target.copy_(value if finite is None else torch.where(finite, value, old))
