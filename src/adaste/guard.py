@@ -23,50 +23,30 @@ class NonFiniteGradientError(RuntimeError):
         self.names = list(names)
 
 
+def require_finite(grads: Sequence[Tensor], names: Sequence[str]) -> None:
+    """Raise at once; for gradients on the CPU."""
+    found = [name for grad, name in zip(grads, names, strict=True) if not _is_finite(grad)]
+    if found:
+        raise NonFiniteGradientError(found)
+
+
 class GradientGuard:
-    """Watches the gradients of one optimizer's parameters, each known by a fixed slot."""
+    """Remembers, on the devices, the largest |g| that each of an optimizer's parameters (its slots) has met."""
 
     def __init__(self) -> None:
-        # The largest |g| that each slot has met on each device; NaN and infinity stay once they are in.
         self._largest: dict[torch.device, Tensor] = {}
         self._arriving: dict[torch.device, tuple[Tensor, torch.cuda.Event]] = {}
 
-    def inspect(self, grads: Sequence[Tensor], slots: Sequence[int], names: Sequence[str]) -> list[Tensor | None]:
-        """For each gradient its largest |g|, on its device; None where the gradient is known to be finite.
-
-        `names` are those of all slots.
-        """
-        if all(grad.device.type == "cpu" for grad in grads):
-            found = [names[slot] for grad, slot in zip(grads, slots, strict=True) if not _is_finite(grad)]
-            if found:
-                raise NonFiniteGradientError(found)
-            return [None] * len(grads)
-        norms: list[Tensor | None] = [None] * len(grads)
-        for device in {grad.device for grad in grads}:
-            places = [place for place, grad in enumerate(grads) if grad.device == device]
-            found_here = torch._foreach_norm([grads[place] for place in places], float("inf"))
-            for place, norm in zip(places, found_here, strict=True):
-                norms[place] = norm
-            self._remember(device, torch.stack(found_here).float(), [slots[place] for place in places], len(names))
-        self._poll(names)
-        return norms
-
-    def raise_pending(self, names: Sequence[str]) -> None:
-        """Raise for what was met on any device so far; waits for the devices."""
-        self._raise({device: largest.cpu() for device, largest in self._largest.items()}, names)
-
-    def _remember(self, device: torch.device, norms: Tensor, slots: list[int], count: int) -> None:
+    def memory(self, device: torch.device, slots: int) -> Tensor:
+        """Where the largest |g| of every slot is kept; NaN and infinity stay once they are in."""
         largest = self._largest.get(device)
-        if largest is None or len(largest) != count:
-            largest = self._largest[device] = torch.zeros(count, device=device)
-        if len(slots) == count:
-            torch.maximum(largest, norms, out=largest)
-        else:
-            for slot, norm in zip(slots, norms.unbind(), strict=True):
-                torch.maximum(largest[slot], norm, out=largest[slot])
+        if largest is None or len(largest) != slots:
+            largest = self._largest[device] = torch.zeros(slots, device=device)
+        return largest
 
-    def _poll(self, names: Sequence[str]) -> None:
-        if torch.cuda.is_current_stream_capturing():
+    def poll(self, names: Sequence[str]) -> None:
+        """Raise if news of a gradient that is not finite has arrived, and send for more; does not wait."""
+        if not self._largest or torch.cuda.is_current_stream_capturing():
             return
         arrived = {
             device: host
@@ -81,6 +61,10 @@ class GradientGuard:
                 event.record(torch.cuda.current_stream(device))
                 self._arriving[device] = host, event
         self._raise(arrived, names)
+
+    def wait(self, names: Sequence[str]) -> None:
+        """Raise for what was met on any device so far; waits for the devices."""
+        self._raise({device: largest.cpu() for device, largest in self._largest.items()}, names)
 
     def _raise(self, largest: dict[torch.device, Tensor], names: Sequence[str]) -> None:
         found = [

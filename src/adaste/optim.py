@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple, cast, overload
 
 import torch
@@ -9,12 +10,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adaste.estimators import Estimator
-from adaste.guard import GradientGuard
+from adaste.guard import GradientGuard, require_finite
 from adaste.refusals import check_devices, check_group, check_state
 from adaste.rules import RULES
-from adaste.schedules import Schedule, at_step, describe
+from adaste.schedules import Scalar, Schedule, at_step, describe, schedules_in
 from adaste.shards import first_element, like_shard, local
-from adaste.stepping import Job, Method, compiled_step, reference_step
+from adaste.stepping import Job, Method, compiled, fused_step, reference_step, two_moments
 
 
 class _Cell(NamedTuple):
@@ -25,6 +26,10 @@ class _Cell(NamedTuple):
     group: int
     weight: nn.Parameter
     state: dict[str, Any]
+
+    @property
+    def moves(self) -> bool:
+        return self.weight.grad is not None
 
     @property
     def latent(self) -> nn.Parameter:
@@ -68,7 +73,9 @@ class LatentOptimizer(Optimizer):
         self._compile = compile
         self._steps: int | Tensor = 0
         self._guard = GradientGuard()
+        # Made when first needed: to load the compiler takes seconds.
         self._fused: Callable[..., None] | None = None
+        self._evaluate: Callable[..., tuple[list[Scalar], list[Scalar]]] | None = None
         self._rounded = False
         super().__init__(params, {"estimator": estimator, "averaging": averaging})
         if compile or capturable:
@@ -121,17 +128,16 @@ class LatentOptimizer(Optimizer):
                 loss = closure()
         with torch.no_grad():
             cells = list(self._cells())
-            moving = [cell for cell in cells if cell.weight.grad is not None]
-            jobs = self._jobs(moving, names=[cell.name for cell in cells])
-            methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
-            if self._compile and self._fused_step_can_begin(moving):
-                self._fused_step(moving, methods, jobs)
+            jobs = self._jobs(cells)
+            if self._compile and self._fused_step_can_begin(cells):
+                self._fused_step(cells, jobs)
             else:
                 self._mirror_settings()
-                reference_step(self.base, methods, self._steps, jobs)
+                reference_step(self.base, jobs)
             self._steps += 1
+            self._guard.poll([cell.name for cell in cells])
             # A latent without gradient stays, but its weight follows an annealed map.
-            self._write_weights(cell for cell in cells if cell.weight.grad is None)
+            self._write_weights(cell for cell in cells if not cell.moves)
         return loss
 
     @contextmanager
@@ -155,7 +161,7 @@ class LatentOptimizer(Optimizer):
 
     def check_gradients(self) -> None:
         """Raise now if a step on a GPU met a gradient that is not finite; waits for the GPU."""
-        self._guard.raise_pending([cell.name for cell in self._cells()])
+        self._guard.wait([cell.name for cell in self._cells()])
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout."""
@@ -202,14 +208,14 @@ class LatentOptimizer(Optimizer):
         self._write_weights(cells, unless_close=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        # torch copies groups and state alone. The guard and the compiled step stay behind: they serve one optimizer.
+        # torch copies groups and state alone. The guard and what is compiled stay behind: they serve one optimizer.
         own = {name: self.__dict__[name] for name in ("base", "_compile", "_steps", "_rounded")}
         return {**super().__getstate__(), **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self.__dict__.setdefault("_guard", GradientGuard())
-        self.__dict__.setdefault("_fused", None)
+        if "_guard" not in self.__dict__:
+            self._guard, self._fused, self._evaluate = GradientGuard(), None, None
 
     def _cells(self) -> Iterator[_Cell]:
         slot = 0
@@ -234,44 +240,63 @@ class LatentOptimizer(Optimizer):
             if not (unless_close and torch.allclose(weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
                 weight.copy_(new)
 
-    def _jobs(self, moving: list[_Cell], names: list[str]) -> list[Job]:
+    def _jobs(self, cells: list[_Cell]) -> list[Job]:
+        moving = [cell for cell in cells if cell.moves]
         grads = [local(cast("Tensor", cell.weight.grad)) for cell in moving]
-        norms = self._guard.inspect(grads, [cell.slot for cell in moving], names)
+        on_cpu = all(grad.device.type == "cpu" for grad in grads)
+        if on_cpu:
+            require_finite(grads, [cell.name for cell in moving])
+        now, after = self._methods_now_and_next()
         return [
             Job(
-                group=cell.group,
+                now=_on_parameter(now[cell.group], cell),
+                after=_on_parameter(after[cell.group], cell),
                 slot=cell.slot,
-                first_element=first_element(cell.weight),
                 weight=local(cell.weight),
                 grad=grad,
                 latent=local(cell.latent),
                 owner=cell.latent,
                 average=local(cell.state["average"]) if "average" in cell.state else None,
                 mass=cell.state.get("mass"),
-                norm=norm,
+                memory=None if on_cpu else self._guard.memory(grad.device, len(cells)),
             )
-            for cell, grad, norm in zip(moving, grads, norms, strict=True)
+            for cell, grad in zip(moving, grads, strict=True)
         ]
 
-    def _fused_step_can_begin(self, moving: list[_Cell]) -> bool:
+    def _methods_now_and_next(self) -> tuple[list[Method], list[Method]]:
+        """The method of every group at this step and at the next."""
+        methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
+        schedules = [schedule for method in methods for schedule in schedules_in(method)]
+        if self._compile and self._evaluate is None:
+            self._evaluate = compiled(two_moments)
+        evaluate = self._evaluate if self._evaluate is not None and schedules else two_moments
+        now, after = (iter(values) for values in evaluate(schedules, self._steps))
+        return (
+            [at_step(method, self._steps, now) for method in methods],
+            [at_step(method, self._steps + 1, after) for method in methods],
+        )
+
+    def _fused_step_can_begin(self, cells: list[_Cell]) -> bool:
         """Whether the base optimizer has made the state that the fused step reads."""
         needs = RULES[type(self.base)].needs
         return all(
             self.base.state.get(cell.latent, {}).get(name) is not None
-            for cell in moving
+            for cell in cells
+            if cell.moves
             for name in needs(self.param_groups[cell.group])
         )
 
-    def _fused_step(self, moving: list[_Cell], methods: list[Method], jobs: list[Job]) -> None:
+    def _fused_step(self, cells: list[_Cell], jobs: list[Job]) -> None:
         rule = RULES[type(self.base)]
-        settings = [_base_settings(group) for group in self.param_groups]
+        moving = [cell for cell in cells if cell.moves]
+        settings = [_base_settings(self.param_groups[cell.group]) for cell in moving]
         states = [
-            {name: local(self.base.state[cell.latent][name]) for name in rule.needs(settings[cell.group])}
-            for cell in moving
+            {name: local(self.base.state[cell.latent][name]) for name in rule.needs(h)}
+            for cell, h in zip(moving, settings, strict=True)
         ]
-        if self._fused is None:  # not in the constructor: to load the compiler takes seconds
-            self._fused = compiled_step()
-        self._fused(rule, settings, states, methods, self._steps, jobs)
+        if self._fused is None:
+            self._fused = compiled(fused_step)
+        self._fused(rule, settings, states, jobs)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return {**_base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}
@@ -301,6 +326,10 @@ def _new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule
         state["average"] = like_shard(torch.zeros_like(part), weight)
         state["mass"] = torch.zeros((), dtype=part.dtype, device=part.device)
     return state
+
+
+def _on_parameter(method: Method, cell: _Cell) -> Method:
+    return replace(method, estimator=method.estimator.on_parameter(cell.slot, first_element(cell.weight)))
 
 
 def _method(group: dict[str, Any]) -> dict[str, Any]:

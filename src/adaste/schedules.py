@@ -12,7 +12,7 @@ device, so that a captured CUDA graph sees the current value at every replay.
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -208,14 +208,27 @@ def now(value: Scheduled) -> Scalar:
     return value
 
 
-def value_at(value: float | Schedule, step: int | Tensor) -> Scalar:
-    """A number, or what a schedule is at `step`."""
-    return value.at(step) if isinstance(value, Schedule) else value
+def at_step(value: T, step: int | Tensor, values: Iterator[Scalar] | None = None) -> T:
+    """`value` with everything inside it that depends on the step replaced by what it is at `step`.
+
+    `values` may hold what its schedules are, in the order of `schedules_in`, where that was computed already.
+    """
+
+    def resolve(part: Any) -> Any:
+        if isinstance(part, Schedule) and values is not None:
+            return next(values)
+        return part.at(step) if isinstance(part, Timed) else part
+
+    return transform(value, resolve)
 
 
-def at_step(value: T, step: int | Tensor) -> T:
-    """`value` with everything inside it that depends on the step replaced by what it is at `step`."""
-    return transform(value, lambda part: part.at(step) if isinstance(part, Timed) else part)
+def schedules_in(value: Any) -> list[Schedule]:
+    """All schedules inside nested frozen dataclasses, in the order of their fields."""
+    if isinstance(value, Schedule):
+        return [value]
+    if not dataclasses.is_dataclass(value):
+        return []
+    return [found for field in dataclasses.fields(value) for found in schedules_in(getattr(value, field.name))]
 
 
 def transform(value: T, change: Callable[[Any], Any]) -> T:
