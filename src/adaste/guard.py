@@ -31,52 +31,47 @@ def require_finite(grads: Sequence[Tensor], names: Sequence[str]) -> None:
 
 
 class GradientGuard:
-    """Remembers, on the devices, the largest |g| that each of an optimizer's parameters (its slots) has met."""
+    """Remembers, on the devices, the largest |g| that each of an optimizer's parameters has met."""
 
     def __init__(self) -> None:
-        self._largest: dict[torch.device, Tensor] = {}
-        self._arriving: dict[torch.device, tuple[Tensor, torch.cuda.Event]] = {}
+        self._largest: dict[str, Tensor] = {}
+        self._arriving: tuple[list[str], list[Tensor], torch.cuda.Event] | None = None
 
-    def memory(self, device: torch.device, slots: int) -> Tensor:
-        """Where the largest |g| of every slot is kept; NaN and infinity stay once they are in."""
-        largest = self._largest.get(device)
-        if largest is None or len(largest) != slots:
-            largest = self._largest[device] = torch.zeros(slots, device=device)
-        return largest
+    def memory(self, name: str, device: torch.device) -> Tensor:
+        """Where the largest |g| of a parameter is kept; NaN and infinity stay once they are in."""
+        return self._largest.setdefault(name, torch.zeros((), device=device))
 
-    def poll(self, names: Sequence[str]) -> None:
-        """Raise if news of a gradient that is not finite has arrived, and send for more; does not wait."""
+    def poll(self) -> None:
+        """Raise if news of a gradient that is not finite has arrived, or else send for news; does not wait."""
         if not self._largest or torch.cuda.is_current_stream_capturing():
             return
-        arrived = {
-            device: host
-            for device, (host, event) in self._arriving.items()
-            if event.query()  # type: ignore[no-untyped-call]
-        }
-        for device, largest in self._largest.items():
-            if device in arrived or device not in self._arriving:
-                host = torch.empty(largest.shape, pin_memory=True)
-                host.copy_(largest, non_blocking=True)
-                event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-                event.record(torch.cuda.current_stream(device))
-                self._arriving[device] = host, event
-        self._raise(arrived, names)
+        if self._arriving is None:
+            names: list[str] = []
+            hosts: list[Tensor] = []
+            for device in {largest.device for largest in self._largest.values()}:
+                here = {name: largest for name, largest in self._largest.items() if largest.device == device}
+                host = torch.empty(len(here), pin_memory=True)
+                hosts.append(host.copy_(torch.stack(list(here.values())), non_blocking=True))
+                names += here
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record()
+            self._arriving = names, hosts, event
+        elif self._arriving[2].query():  # type: ignore[no-untyped-call]
+            names, hosts, _ = self._arriving
+            self._arriving = None
+            self._raise(names, torch.cat(hosts))
 
-    def wait(self, names: Sequence[str]) -> None:
-        """Raise for what was met on any device so far; waits for the devices."""
-        self._raise({device: largest.cpu() for device, largest in self._largest.items()}, names)
+    def wait(self) -> None:
+        """Raise for what was met so far; waits for the devices."""
+        if self._largest:
+            self._raise(list(self._largest), torch.stack([largest.cpu() for largest in self._largest.values()]))
 
-    def _raise(self, largest: dict[torch.device, Tensor], names: Sequence[str]) -> None:
-        found = [
-            name
-            for norms in largest.values()
-            for name, finite in zip(names, norms.isfinite().tolist(), strict=False)
-            if not finite
-        ]
+    def _raise(self, names: list[str], largest: Tensor) -> None:
+        found = [name for name, finite in zip(names, largest.isfinite().tolist(), strict=True) if not finite]
         if found:
-            for norms in self._largest.values():
-                norms.zero_()
-            self._arriving.clear()
+            for kept in self._largest.values():
+                kept.zero_()
+            self._arriving = None
             raise NonFiniteGradientError(found)
 
 

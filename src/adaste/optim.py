@@ -108,7 +108,7 @@ class LatentOptimizer(Optimizer):
         if hasattr(self, "base"):  # not yet while torch's constructor adds the first groups
             self.base.add_param_group(self._base_group(group))
             self._adopt_settings(group, self.base.param_groups[-1])
-            self._write_weights(cell for cell in self._cells() if cell.group == len(self.param_groups) - 1)
+            self._write_weights([cell for cell in self._cells() if cell.group == len(self.param_groups) - 1])
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -135,9 +135,9 @@ class LatentOptimizer(Optimizer):
                 self._mirror_settings()
                 reference_step(self.base, jobs)
             self._steps += 1
-            self._guard.poll([cell.name for cell in cells])
+            self._guard.poll()
             # A latent without gradient stays, but its weight follows an annealed map.
-            self._write_weights(cell for cell in cells if not cell.moves)
+            self._write_weights([cell for cell in cells if not cell.moves])
         return loss
 
     @contextmanager
@@ -161,7 +161,7 @@ class LatentOptimizer(Optimizer):
 
     def check_gradients(self) -> None:
         """Raise now if a step on a GPU met a gradient that is not finite; waits for the GPU."""
-        self._guard.wait([cell.name for cell in self._cells()])
+        self._guard.wait()
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout."""
@@ -227,9 +227,9 @@ class LatentOptimizer(Optimizer):
 
     def _with_estimators(self, cells: Iterable[_Cell]) -> Iterator[tuple[_Cell, Estimator]]:
         """Each parameter with its method at the current step."""
-        estimators = [at_step(group["estimator"], self._steps) for group in self.param_groups]
         for cell in cells:
-            yield cell, estimators[cell.group].on_parameter(cell.slot, first_element(cell.weight))
+            estimator = at_step(self.param_groups[cell.group]["estimator"], self._steps)
+            yield cell, estimator.on_parameter(cell.slot, first_element(cell.weight))
 
     @torch.no_grad()
     def _write_weights(self, cells: Iterable[_Cell], *, unless_close: bool = False) -> None:
@@ -251,14 +251,13 @@ class LatentOptimizer(Optimizer):
             Job(
                 now=_on_parameter(now[cell.group], cell),
                 after=_on_parameter(after[cell.group], cell),
-                slot=cell.slot,
                 weight=local(cell.weight),
                 grad=grad,
                 latent=local(cell.latent),
                 owner=cell.latent,
                 average=local(cell.state["average"]) if "average" in cell.state else None,
                 mass=cell.state.get("mass"),
-                memory=None if on_cpu else self._guard.memory(grad.device, len(cells)),
+                memory=None if on_cpu else self._guard.memory(cell.name, grad.device),
             )
             for cell, grad in zip(moving, grads, strict=True)
         ]

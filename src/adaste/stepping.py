@@ -19,6 +19,12 @@ from adaste.shards import like_shard
 
 T = TypeVar("T")
 
+# The parameters are independent of each other: on a GPU a few kernels can serve them all, whatever their sizes.
+_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {
+    "combo_kernels": True,
+    "combo_kernel_allow_mixed_sizes": 2,
+}
+
 
 @dataclass(frozen=True)
 class Method:
@@ -40,7 +46,6 @@ class Job(NamedTuple):
     """The method with its parameters at this step."""
     after: Method
     """The same at the next step, whose forward pass will see the weights."""
-    slot: int
     weight: Tensor
     grad: Tensor
     latent: Tensor
@@ -49,7 +54,7 @@ class Job(NamedTuple):
     average: Tensor | None
     mass: Tensor | None
     memory: Tensor | None
-    """On a GPU: where the largest |g| of every slot is remembered. None where the gradient is known to be finite."""
+    """On a GPU: where the largest |g| so far is kept. None where the gradient is known to be finite."""
 
 
 def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple[Tensor, Tensor]:
@@ -99,8 +104,7 @@ def compiled(function: Callable[..., T]) -> Callable[..., T]:
     """`function`, compiled for one optimizer."""
     # The compiler remembers by code object, and gives up after a few different uses of one: each optimizer has its own.
     own = FunctionType(function.__code__.replace(), function.__globals__)
-    # The parameters are independent of each other: on a GPU a few kernels can serve them all.
-    return torch.compile(own, fullgraph=True, dynamic=False, options={"combo_kernels": True})
+    return torch.compile(own, fullgraph=True, dynamic=False, options=_OPTIONS)
 
 
 def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
@@ -113,8 +117,7 @@ def _keeper(job: Job) -> Callable[[Tensor | float, Tensor], Tensor]:
     if job.memory is None or job.grad.numel() == 0:  # a rank may hold no row of a small parameter
         return lambda old, new: new
     norm = job.grad.abs().amax().float()
-    largest = job.memory[job.slot]
-    largest.copy_(torch.maximum(largest, norm))
+    job.memory.copy_(torch.maximum(job.memory, norm))
     finite = norm.isfinite()
     return lambda old, new: torch.where(finite, new, old)
 
