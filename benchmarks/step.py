@@ -3,7 +3,8 @@
     python benchmarks/step.py                      # on the GPU if there is one, else on the CPU
     python benchmarks/step.py --json results/benchmarks/step-cpu.json
 
-Every method runs over SGD with momentum, eager and compiled. Times are interleaved with those of the peer, round by
+Every method runs over SGD with momentum, eager and compiled; its latents are float32, and the weights of the network
+float32 or bfloat16 (which holds +-1 exactly). Times are interleaved with those of the peer, round by
 round, and reported as ratios to it: of the minima and of the medians. On a GPU a step is captured into a CUDA graph
 and its replays are timed, so that launches from Python do not count; the eager step's own launches are timed too.
 
@@ -80,10 +81,10 @@ def resnet18_shapes() -> list[tuple[int, ...]]:
     return [*shapes, (10, 512), (10,)]
 
 
-def parameters(device: torch.device) -> list[nn.Parameter]:
+def parameters(device: torch.device, dtype: torch.dtype = torch.float32) -> list[nn.Parameter]:
     """Random weights with random gradients."""
     torch.manual_seed(0)
-    weights = [nn.Parameter(torch.randn(shape, device=device)) for shape in resnet18_shapes()]
+    weights = [nn.Parameter(torch.randn(shape, device=device).to(dtype)) for shape in resnet18_shapes()]
     for weight in weights:
         weight.grad = 1e-3 * torch.randn_like(weight)
     return weights
@@ -191,19 +192,24 @@ def compare(
     }
 
 
-def measure(name: str, device: torch.device, rounds: int, repeats: int) -> list[dict[str, Any]]:
+def measure(name: str, device: torch.device, dtype: torch.dtype, rounds: int, repeats: int) -> list[dict[str, Any]]:
     """The rows of one method: eager, compiled and, on a GPU, each of them as a CUDA graph where it can be one."""
     estimator, averaging = ROWS[name]
     peer = partial(torch.optim.SGD(parameters(device), lr=0.1, momentum=0.9, fused=True).step)
     peer()
     rows = []
     for compiled in (False, True):
-        weights = parameters(device)
+        weights = parameters(device, dtype)
         count = sum(weight.numel() for weight in weights)
         optimizer = LatentOptimizer(weights, base=SGD, estimator=estimator, averaging=averaging, compile=compiled)
         optimizer.step()
         moved = compiled_bytes(optimizer) if compiled else eager_bytes(optimizer.step)
-        row = {"method": name, "mode": "compiled" if compiled else "eager", "bytes_per_parameter": moved / count}
+        row = {
+            "method": name,
+            "weights": str(dtype).removeprefix("torch."),
+            "mode": "compiled" if compiled else "eager",
+            "bytes_per_parameter": moved / count,
+        }
         rows.append({**row, **compare(optimizer.step, peer, device, rounds, repeats)})
         if compiled and device.type == "cuda":
             graph_row = {**row, "mode": "compiled, CUDA graph"}
@@ -232,6 +238,9 @@ def profile(name: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument(
+        "--dtype", nargs="+", choices=["float32", "bfloat16"], default=["float32"], help="of the network's weights"
+    )
     parser.add_argument("--rounds", type=int, default=15, help="how often each is timed (default 15)")
     parser.add_argument("--repeats", type=int, default=5, help="steps per timing (default 5)")
     parser.add_argument("--only", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="METHOD")
@@ -244,14 +253,16 @@ def main() -> None:
     device = torch.device(arguments.device)
     hardware = torch.cuda.get_device_name() if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     print(f"{hardware}, torch {torch.__version__}, ResNet-18 (11,164,362 parameters), base SGD with momentum")
-    print("ratio to torch.optim.SGD(fused=True) alone, interleaved\n")
-    print(f"{'method':36} {'mode':21} {'ms min':>8} {'median':>8} {'ratio min':>10} {'median':>7} {'bytes/param':>12}")
+    print("ratio to torch.optim.SGD(fused=True) alone on float32 weights, interleaved\n")
+    print(
+        f"{'method':36} {'weights':9} {'mode':21} {'ms min':>8} {'median':>8} {'ratio min':>10} {'median':>7} {'bytes/param':>12}"
+    )
     rows = []
-    for name in arguments.only:
-        for row in measure(name, device, arguments.rounds, arguments.repeats):
+    for name, dtype in ((name, dtype) for name in arguments.only for dtype in arguments.dtype):
+        for row in measure(name, device, getattr(torch, dtype), arguments.rounds, arguments.repeats):
             rows.append(row)
             print(
-                f"{row['method']:36} {row['mode']:21} {row['ms_min']:8.3f} {row['ms_median']:8.3f} "
+                f"{row['method']:36} {row['weights']:9} {row['mode']:21} {row['ms_min']:8.3f} {row['ms_median']:8.3f} "
                 f"{row['ratio_min']:10.2f} {row['ratio_median']:7.2f} {row['bytes_per_parameter']:12.1f}",
                 flush=True,
             )

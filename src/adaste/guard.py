@@ -23,55 +23,77 @@ class NonFiniteGradientError(RuntimeError):
         self.names = list(names)
 
 
-def require_finite(grads: Sequence[Tensor], names: Sequence[str]) -> None:
-    """Raise at once; for gradients on the CPU."""
-    found = [name for grad, name in zip(grads, names, strict=True) if not _is_finite(grad)]
-    if found:
-        raise NonFiniteGradientError(found)
-
-
 class GradientGuard:
-    """Remembers, on the devices, the largest |g| that each of an optimizer's parameters has met."""
+    """Watches the gradients of one optimizer's parameters, each known by a fixed slot."""
 
     def __init__(self) -> None:
-        self._largest: dict[str, Tensor] = {}
-        self._arriving: tuple[list[str], list[Tensor], torch.cuda.Event] | None = None
+        # The largest |g| that each slot has met on each device; NaN and infinity stay once they are in.
+        self._largest: dict[torch.device, Tensor] = {}
+        self._arriving: dict[torch.device, tuple[Tensor, torch.cuda.Event]] = {}
 
-    def memory(self, name: str, device: torch.device) -> Tensor:
-        """Where the largest |g| of a parameter is kept; NaN and infinity stay once they are in."""
-        return self._largest.setdefault(name, torch.zeros((), device=device))
+    def inspect(self, grads: Sequence[Tensor], slots: Sequence[int], names: Sequence[str]) -> list[Tensor | None]:
+        """For each gradient its largest |g|, on its device; None where the gradient is known to be finite.
 
-    def poll(self) -> None:
-        """Raise if news of a gradient that is not finite has arrived, or else send for news; does not wait."""
-        if not self._largest or torch.cuda.is_current_stream_capturing():
+        `names` are those of all slots.
+        """
+        if all(grad.device.type == "cpu" for grad in grads):
+            found = [names[slot] for grad, slot in zip(grads, slots, strict=True) if not _is_finite(grad)]
+            if found:
+                raise NonFiniteGradientError(found)
+            return [None] * len(grads)
+        norms: list[Tensor | None] = [None] * len(grads)
+        for device in {grad.device for grad in grads}:
+            # A rank may hold no row of a small parameter, and there is no norm of nothing.
+            places = [place for place, grad in enumerate(grads) if grad.device == device and grad.numel()]
+            found_here = torch._foreach_norm([grads[place] for place in places], float("inf"))
+            for place, norm in zip(places, found_here, strict=True):
+                norms[place] = norm
+            self._remember(device, torch.stack(found_here).float(), [slots[place] for place in places], len(names))
+        self._poll(names)
+        return norms
+
+    def raise_pending(self, names: Sequence[str]) -> None:
+        """Raise for what was met on any device so far; waits for the devices."""
+        self._raise({device: largest.cpu() for device, largest in self._largest.items()}, names)
+
+    def _remember(self, device: torch.device, norms: Tensor, slots: list[int], count: int) -> None:
+        largest = self._largest.get(device)
+        if largest is None or len(largest) != count:
+            largest = self._largest[device] = torch.zeros(count, device=device)
+        if len(slots) == count:
+            torch.maximum(largest, norms, out=largest)
+        else:
+            for slot, norm in zip(slots, norms.unbind(), strict=True):
+                torch.maximum(largest[slot], norm, out=largest[slot])
+
+    def _poll(self, names: Sequence[str]) -> None:
+        if torch.cuda.is_current_stream_capturing():
             return
-        if self._arriving is None:
-            names: list[str] = []
-            hosts: list[Tensor] = []
-            for device in {largest.device for largest in self._largest.values()}:
-                here = {name: largest for name, largest in self._largest.items() if largest.device == device}
-                host = torch.empty(len(here), pin_memory=True)
-                hosts.append(host.copy_(torch.stack(list(here.values())), non_blocking=True))
-                names += here
-            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            event.record()
-            self._arriving = names, hosts, event
-        elif self._arriving[2].query():  # type: ignore[no-untyped-call]
-            names, hosts, _ = self._arriving
-            self._arriving = None
-            self._raise(names, torch.cat(hosts))
+        arrived = {
+            device: host
+            for device, (host, event) in self._arriving.items()
+            if event.query()  # type: ignore[no-untyped-call]
+        }
+        for device, largest in self._largest.items():
+            if device in arrived or device not in self._arriving:
+                host = torch.empty(largest.shape, pin_memory=True)
+                host.copy_(largest, non_blocking=True)
+                event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+                event.record(torch.cuda.current_stream(device))
+                self._arriving[device] = host, event
+        self._raise(arrived, names)
 
-    def wait(self) -> None:
-        """Raise for what was met so far; waits for the devices."""
-        if self._largest:
-            self._raise(list(self._largest), torch.stack([largest.cpu() for largest in self._largest.values()]))
-
-    def _raise(self, names: list[str], largest: Tensor) -> None:
-        found = [name for name, finite in zip(names, largest.isfinite().tolist(), strict=True) if not finite]
+    def _raise(self, largest: dict[torch.device, Tensor], names: Sequence[str]) -> None:
+        found = [
+            name
+            for norms in largest.values()
+            for name, finite in zip(names, norms.isfinite().tolist(), strict=False)
+            if not finite
+        ]
         if found:
-            for kept in self._largest.values():
-                kept.zero_()
-            self._arriving = None
+            for norms in self._largest.values():
+                norms.zero_()
+            self._arriving.clear()
             raise NonFiniteGradientError(found)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adaste.estimators import Estimator
-from adaste.guard import GradientGuard, require_finite
+from adaste.guard import GradientGuard
 from adaste.refusals import check_devices, check_group, check_state
 from adaste.rules import RULES
 from adaste.schedules import Scalar, Schedule, at_step, describe, schedules_in
@@ -135,7 +135,6 @@ class LatentOptimizer(Optimizer):
                 self._mirror_settings()
                 reference_step(self.base, jobs)
             self._steps += 1
-            self._guard.poll()
             # A latent without gradient stays, but its weight follows an annealed map.
             self._write_weights([cell for cell in cells if not cell.moves])
         return loss
@@ -161,7 +160,7 @@ class LatentOptimizer(Optimizer):
 
     def check_gradients(self) -> None:
         """Raise now if a step on a GPU met a gradient that is not finite; waits for the GPU."""
-        self._guard.wait()
+        self._guard.raise_pending([cell.name for cell in self._cells()])
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout."""
@@ -243,9 +242,7 @@ class LatentOptimizer(Optimizer):
     def _jobs(self, cells: list[_Cell]) -> list[Job]:
         moving = [cell for cell in cells if cell.moves]
         grads = [local(cast("Tensor", cell.weight.grad)) for cell in moving]
-        on_cpu = all(grad.device.type == "cpu" for grad in grads)
-        if on_cpu:
-            require_finite(grads, [cell.name for cell in moving])
+        norms = self._guard.inspect(grads, [cell.slot for cell in moving], [cell.name for cell in cells])
         now, after = self._methods_now_and_next()
         return [
             Job(
@@ -257,9 +254,9 @@ class LatentOptimizer(Optimizer):
                 owner=cell.latent,
                 average=local(cell.state["average"]) if "average" in cell.state else None,
                 mass=cell.state.get("mass"),
-                memory=None if on_cpu else self._guard.memory(cell.name, grad.device),
+                norm=norm,
             )
-            for cell, grad in zip(moving, grads, strict=True)
+            for cell, grad, norm in zip(moving, grads, norms, strict=True)
         ]
 
     def _methods_now_and_next(self) -> tuple[list[Method], list[Method]]:
@@ -270,9 +267,10 @@ class LatentOptimizer(Optimizer):
             self._evaluate = compiled(two_moments)
         evaluate = self._evaluate if self._evaluate is not None and schedules else two_moments
         now, after = (iter(values) for values in evaluate(schedules, self._steps))
+        following = self._steps + 1
         return (
             [at_step(method, self._steps, now) for method in methods],
-            [at_step(method, self._steps + 1, after) for method in methods],
+            [at_step(method, following, after) for method in methods],
         )
 
     def _fused_step_can_begin(self, cells: list[_Cell]) -> bool:

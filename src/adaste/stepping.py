@@ -53,8 +53,12 @@ class Job(NamedTuple):
     """The parameter of the base optimizer whose shard `latent` is."""
     average: Tensor | None
     mass: Tensor | None
-    memory: Tensor | None
-    """On a GPU: where the largest |g| so far is kept. None where the gradient is known to be finite."""
+    norm: Tensor | None
+    """On a GPU: the largest |g|, to tell whether the gradient is finite. None where that is known."""
+
+    def keep(self, old: Tensor | float, new: Tensor) -> Tensor:
+        """`new`, but `old` where the gradient of this parameter is not finite."""
+        return new if self.norm is None else torch.where(self.norm.isfinite(), new, old)
 
 
 def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple[Tensor, Tensor]:
@@ -68,43 +72,42 @@ def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple
 
 def reference_step(base: Optimizer, jobs: list[Job]) -> None:
     """The step as it is defined, one function after the other, for any base optimizer."""
-    keepers = [_keeper(job) for job in jobs]
-    before = [job.latent if job.memory is None else job.latent.clone() for job in jobs]
-    for job, keep in zip(jobs, keepers, strict=True):
+    before = [job.latent if job.norm is None else job.latent.clone() for job in jobs]
+    for job in jobs:
         weight = job.weight.to(job.latent.dtype)
-        grad = _averaged_in_place(job, keep)
+        grad = _averaged_in_place(job)
         job.latent.copy_(job.now.estimator.carry(job.latent, weight))
         # Here and not in backward: the slope is not linear, it must see the gradient of the whole batch.
         slope = job.now.estimator.gradient(grad, job.latent, weight)
-        job.owner.grad = like_shard(keep(0.0, slope), job.owner)
+        job.owner.grad = like_shard(job.keep(0.0, slope), job.owner)
     base.step()
     base.zero_grad()
-    for job, keep, old in zip(jobs, keepers, before, strict=True):
+    for job, old in zip(jobs, before, strict=True):
         weight = job.weight.to(job.latent.dtype)
-        job.latent.copy_(keep(old, job.now.estimator.settle(job.latent, weight)))
+        job.latent.copy_(job.keep(old, job.now.estimator.settle(job.latent, weight)))
         job.weight.copy_(job.after.estimator.weight(job.latent, weight))
 
 
 def fused_step(rule: Rule, settings: list[dict[str, Any]], states: list[dict[str, Tensor]], jobs: list[Job]) -> None:
     """The same with the base optimizer's rule as a pure function, so that the compiler sees all of it at once."""
     for h, state, job in zip(settings, states, jobs, strict=True):
-        keep = _keeper(job)
         weight = job.weight.to(job.latent.dtype)
-        grad = _averaged_in_place(job, keep)
+        grad = _averaged_in_place(job)
         start = job.now.estimator.carry(job.latent, weight)
         slope = job.now.estimator.gradient(grad, start, weight)
         moved, advanced = rule.advance(start, slope, state, h)
-        job.latent.copy_(keep(job.latent, job.now.estimator.settle(moved, weight)))
+        job.latent.copy_(job.keep(job.latent, job.now.estimator.settle(moved, weight)))
         job.weight.copy_(job.after.estimator.weight(job.latent, weight))
         for name, value in advanced.items():
-            state[name].copy_(keep(state[name], value))
+            state[name].copy_(job.keep(state[name], value))
 
 
 def compiled(function: Callable[..., T]) -> Callable[..., T]:
     """`function`, compiled for one optimizer."""
     # The compiler remembers by code object, and gives up after a few different uses of one: each optimizer has its own.
     own = FunctionType(function.__code__.replace(), function.__globals__)
-    return torch.compile(own, fullgraph=True, dynamic=False, options=_OPTIONS)
+    # The parameters are independent of each other: on a GPU a few kernels can serve them all.
+    return torch.compile(own, fullgraph=True, dynamic=False, options={"combo_kernels": True})
 
 
 def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
@@ -112,21 +115,11 @@ def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Sca
     return [schedule.at(step) for schedule in schedules], [schedule.at(step + 1) for schedule in schedules]
 
 
-def _keeper(job: Job) -> Callable[[Tensor | float, Tensor], Tensor]:
-    """A choice between an old and a new value: the new one, unless the gradient is not finite."""
-    if job.memory is None or job.grad.numel() == 0:  # a rank may hold no row of a small parameter
-        return lambda old, new: new
-    norm = job.grad.abs().amax().float()
-    job.memory.copy_(torch.maximum(job.memory, norm))
-    finite = norm.isfinite()
-    return lambda old, new: torch.where(finite, new, old)
-
-
-def _averaged_in_place(job: Job, keep: Callable[[Tensor | float, Tensor], Tensor]) -> Tensor:
+def _averaged_in_place(job: Job) -> Tensor:
     grad = job.grad.to(job.latent.dtype)
     if job.average is None or job.mass is None:
         return grad
     average, mass = averaged(grad, job.average, job.mass, job.now.rate)
-    job.average.copy_(keep(job.average, average))
-    job.mass.copy_(keep(job.mass, mass))
+    job.average.copy_(job.keep(job.average, average))
+    job.mass.copy_(job.keep(job.mass, mass))
     return average
