@@ -15,7 +15,7 @@ from adaste.refusals import check_devices, check_group, check_state
 from adaste.rules import RULES
 from adaste.schedules import Scalar, Schedule, at_step, describe, schedules_in
 from adaste.shards import first_element, like_shard, local
-from adaste.stepping import Job, Method, compiled, fused_step, reference_step, two_moments
+from adaste.stepping import Job, Method, Moment, compiled, fused_step, reference_step, two_moments
 
 
 class _Cell(NamedTuple):
@@ -128,12 +128,12 @@ class LatentOptimizer(Optimizer):
                 loss = closure()
         with torch.no_grad():
             cells = list(self._cells())
-            jobs = self._jobs(cells)
+            moments, jobs = self._plan(cells)
             if self._compile and self._fused_step_can_begin(cells):
-                self._fused_step(cells, jobs)
+                self._fused_step(cells, moments, jobs)
             else:
                 self._mirror_settings()
-                reference_step(self.base, jobs)
+                reference_step(self.base, moments, jobs)
             self._steps += 1
             # A latent without gradient stays, but its weight follows an annealed map.
             self._write_weights([cell for cell in cells if not cell.moves])
@@ -239,27 +239,35 @@ class LatentOptimizer(Optimizer):
             if not (unless_close and torch.allclose(weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
                 weight.copy_(new)
 
-    def _jobs(self, cells: list[_Cell]) -> list[Job]:
+    def _plan(self, cells: list[_Cell]) -> tuple[list[Moment], list[Job]]:
+        """What a step needs to know, for the parameters that have a gradient."""
         moving = [cell for cell in cells if cell.moves]
         grads = [local(cast("Tensor", cell.weight.grad)) for cell in moving]
         norms = self._guard.inspect(grads, [cell.slot for cell in moving], [cell.name for cell in cells])
-        now, after = self._methods_now_and_next()
-        return [
-            Job(
-                now=_on_parameter(now[cell.group], cell),
-                after=_on_parameter(after[cell.group], cell),
-                weight=local(cell.weight),
-                grad=grad,
-                latent=local(cell.latent),
-                owner=cell.latent,
-                average=local(cell.state["average"]) if "average" in cell.state else None,
-                mass=cell.state.get("mass"),
-                norm=norm,
+        moments = self._moments()
+        draws = [moment.now.estimator.draws for moment in moments]
+        jobs = []
+        for cell, grad, norm in zip(moving, grads, norms, strict=True):
+            place = cell.group
+            if draws[cell.group]:
+                place = len(moments)
+                moments.append(Moment(*(_on_parameter(method, cell) for method in moments[cell.group])))
+            jobs.append(
+                Job(
+                    group=cell.group,
+                    moment=place,
+                    weight=local(cell.weight),
+                    grad=grad,
+                    latent=local(cell.latent),
+                    owner=cell.latent,
+                    average=local(cell.state["average"]) if "average" in cell.state else None,
+                    mass=cell.state.get("mass"),
+                    norm=norm,
+                )
             )
-            for cell, grad, norm in zip(moving, grads, norms, strict=True)
-        ]
+        return moments, jobs
 
-    def _methods_now_and_next(self) -> tuple[list[Method], list[Method]]:
+    def _moments(self) -> list[Moment]:
         """The method of every group at this step and at the next."""
         methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
         schedules = [schedule for method in methods for schedule in schedules_in(method)]
@@ -268,10 +276,7 @@ class LatentOptimizer(Optimizer):
         evaluate = self._evaluate if self._evaluate is not None and schedules else two_moments
         now, after = (iter(values) for values in evaluate(schedules, self._steps))
         following = self._steps + 1
-        return (
-            [at_step(method, self._steps, now) for method in methods],
-            [at_step(method, following, after) for method in methods],
-        )
+        return [Moment(at_step(method, self._steps, now), at_step(method, following, after)) for method in methods]
 
     def _fused_step_can_begin(self, cells: list[_Cell]) -> bool:
         """Whether the base optimizer has made the state that the fused step reads."""
@@ -283,17 +288,18 @@ class LatentOptimizer(Optimizer):
             for name in needs(self.param_groups[cell.group])
         )
 
-    def _fused_step(self, cells: list[_Cell], jobs: list[Job]) -> None:
+    def _fused_step(self, cells: list[_Cell], moments: list[Moment], jobs: list[Job]) -> None:
         rule = RULES[type(self.base)]
-        moving = [cell for cell in cells if cell.moves]
-        settings = [_base_settings(self.param_groups[cell.group]) for cell in moving]
+        settings = [_base_settings(group) for group in self.param_groups]
         states = [
-            {name: local(self.base.state[cell.latent][name]) for name in rule.needs(h)}
-            for cell, h in zip(moving, settings, strict=True)
+            {name: local(self.base.state[cell.latent][name]) for name in rule.needs(settings[cell.group])}
+            for cell in cells
+            if cell.moves
         ]
         if self._fused is None:
             self._fused = compiled(fused_step)
-        self._fused(rule, settings, states, jobs)
+        # Backwards: the gradients that were checked last are still in the cache.
+        self._fused(rule, settings, states[::-1], moments, jobs[::-1])
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return {**_base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}

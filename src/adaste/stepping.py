@@ -33,19 +33,20 @@ class Method:
     estimator: Estimator
     averaging: Scheduled
 
-    @property
-    def rate(self) -> Scalar:
-        """The rate of the average, where it has been resolved."""
-        return now(self.averaging)
+
+class Moment(NamedTuple):
+    """A method at one step, and at the next, whose forward pass will see the weights."""
+
+    now: Method
+    after: Method
 
 
 class Job(NamedTuple):
     """One parameter's part of a step; tensors are the shards of this rank and are changed in place."""
 
-    now: Method
-    """The method with its parameters at this step."""
-    after: Method
-    """The same at the next step, whose forward pass will see the weights."""
+    group: int
+    moment: int
+    """Its place among the moments of the step; parameters that draw no random numbers share one."""
     weight: Tensor
     grad: Tensor
     latent: Tensor
@@ -70,34 +71,43 @@ def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple
     return average + (grad - average) * ((1 - rate) / mass), mass
 
 
-def reference_step(base: Optimizer, jobs: list[Job]) -> None:
+def reference_step(base: Optimizer, moments: list[Moment], jobs: list[Job]) -> None:
     """The step as it is defined, one function after the other, for any base optimizer."""
     before = [job.latent if job.norm is None else job.latent.clone() for job in jobs]
     for job in jobs:
+        method = moments[job.moment].now
         weight = job.weight.to(job.latent.dtype)
-        grad = _averaged_in_place(job)
-        job.latent.copy_(job.now.estimator.carry(job.latent, weight))
+        grad = _averaged_in_place(job, method)
+        job.latent.copy_(method.estimator.carry(job.latent, weight))
         # Here and not in backward: the slope is not linear, it must see the gradient of the whole batch.
-        slope = job.now.estimator.gradient(grad, job.latent, weight)
+        slope = method.estimator.gradient(grad, job.latent, weight)
         job.owner.grad = like_shard(job.keep(0.0, slope), job.owner)
     base.step()
     base.zero_grad()
     for job, old in zip(jobs, before, strict=True):
+        moment = moments[job.moment]
         weight = job.weight.to(job.latent.dtype)
-        job.latent.copy_(job.keep(old, job.now.estimator.settle(job.latent, weight)))
-        job.weight.copy_(job.after.estimator.weight(job.latent, weight))
+        job.latent.copy_(job.keep(old, moment.now.estimator.settle(job.latent, weight)))
+        job.weight.copy_(moment.after.estimator.weight(job.latent, weight))
 
 
-def fused_step(rule: Rule, settings: list[dict[str, Any]], states: list[dict[str, Tensor]], jobs: list[Job]) -> None:
+def fused_step(
+    rule: Rule,
+    settings: list[dict[str, Any]],
+    states: list[dict[str, Tensor]],
+    moments: list[Moment],
+    jobs: list[Job],
+) -> None:
     """The same with the base optimizer's rule as a pure function, so that the compiler sees all of it at once."""
-    for h, state, job in zip(settings, states, jobs, strict=True):
+    for state, job in zip(states, jobs, strict=True):
+        method, after = moments[job.moment]
         weight = job.weight.to(job.latent.dtype)
-        grad = _averaged_in_place(job)
-        start = job.now.estimator.carry(job.latent, weight)
-        slope = job.now.estimator.gradient(grad, start, weight)
-        moved, advanced = rule.advance(start, slope, state, h)
-        job.latent.copy_(job.keep(job.latent, job.now.estimator.settle(moved, weight)))
-        job.weight.copy_(job.after.estimator.weight(job.latent, weight))
+        grad = _averaged_in_place(job, method)
+        start = method.estimator.carry(job.latent, weight)
+        slope = method.estimator.gradient(grad, start, weight)
+        moved, advanced = rule.advance(start, slope, state, settings[job.group])
+        job.latent.copy_(job.keep(job.latent, method.estimator.settle(moved, weight)))
+        job.weight.copy_(after.estimator.weight(job.latent, weight))
         for name, value in advanced.items():
             state[name].copy_(job.keep(state[name], value))
 
@@ -115,11 +125,11 @@ def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Sca
     return [schedule.at(step) for schedule in schedules], [schedule.at(step + 1) for schedule in schedules]
 
 
-def _averaged_in_place(job: Job) -> Tensor:
+def _averaged_in_place(job: Job, method: Method) -> Tensor:
     grad = job.grad.to(job.latent.dtype)
     if job.average is None or job.mass is None:
         return grad
-    average, mass = averaged(grad, job.average, job.mass, job.now.rate)
+    average, mass = averaged(grad, job.average, job.mass, now(method.averaging))
     job.average.copy_(job.keep(job.average, average))
     job.mass.copy_(job.keep(job.mass, mass))
     return average

@@ -63,6 +63,11 @@ class Estimator(ABC):
         """The weights for evaluation and export."""
         return sign(self.position(latent)) * self.magnitude(latent)
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers."""
+        return self.on_parameter(0, 0) is not self
+
     def on_parameter(self, index: int, first_element: int) -> Self:
         """The same method with the random numbers of one parameter, or of a shard that begins at `first_element`."""
         return transform(self, lambda part: part.on(index, first_element) if isinstance(part, Noise) else part)
