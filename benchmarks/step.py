@@ -4,9 +4,9 @@
     python benchmarks/step.py --json results/benchmarks/step-cpu.json
 
 Every method runs over SGD with momentum, eager and compiled; its latents are float32, and the weights of the network
-float32 or bfloat16 (which holds +-1 exactly). Times are interleaved with those of the peer, round by
-round, and reported as ratios to it: of the minima, and the median of the rounds. On a GPU a step is captured into a CUDA graph
-and its replays are timed, so that launches from Python do not count; the eager step's own launches are timed too.
+float32 or bfloat16 (which holds +-1 exactly). Times are interleaved with those of the peer, round by round, and
+reported as ratios to it: of the minima, and the median over the rounds. On a GPU the compiled step is also captured
+into a CUDA graph, as the peer then is, and the replays are timed, so that launches from Python do not count.
 
 Bytes moved per parameter are counted, not timed: for eager code what each operator reads and writes; for
 compiled code each tensor once for being read and once for being written, which is what the compiler makes of it (no
