@@ -265,20 +265,25 @@ def main() -> None:
                 f"{row['ratio_min']:10.2f} {row['ratio_median']:7.2f} {row['bytes_per_parameter']:12.1f}",
                 flush=True,
             )
-    if arguments.json:
-        record = {
-            "date": date.today().isoformat(),
-            "hardware": hardware,
-            "machine": platform.machine(),
-            "torch": torch.__version__,
-            "rounds": arguments.rounds,
-            "repeats": arguments.repeats,
-            "rows": rows,
-        }
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        temporary = arguments.json.with_suffix(".tmp")
-        temporary.write_text(json.dumps(record, indent=1) + "\n")
-        temporary.replace(arguments.json)
+        if arguments.json:
+            write(arguments.json, hardware, arguments, rows)
+
+
+def write(path: Path, hardware: str, arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    """The record so far, in one piece."""
+    record = {
+        "date": date.today().isoformat(),
+        "hardware": hardware,
+        "machine": platform.machine(),
+        "torch": torch.__version__,
+        "rounds": arguments.rounds,
+        "repeats": arguments.repeats,
+        "rows": rows,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(record, indent=1) + "\n")
+    temporary.replace(path)
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ class LatentOptimizer(Optimizer):
             else:
                 self._mirror_settings()
                 reference_step(self.base, moments, jobs)
-            self._steps += 1
+                self._steps += 1
             # A latent without gradient stays, but its weight follows an annealed map.
             self._write_weights([cell for cell in cells if not cell.moves])
         return loss
@@ -270,6 +270,8 @@ class LatentOptimizer(Optimizer):
     def _moments(self) -> list[Moment]:
         """The method of every group at this step and at the next."""
         methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
+        if all(at_step(method, 0) is method for method in methods):
+            return [Moment(method, method) for method in methods]  # nothing depends on the step
         schedules = [schedule for method in methods for schedule in schedules_in(method)]
         if self._compile and self._evaluate is None:
             self._evaluate = compiled(two_moments)
@@ -299,7 +301,7 @@ class LatentOptimizer(Optimizer):
         if self._fused is None:
             self._fused = compiled(fused_step)
         # Backwards: the gradients that were checked last are still in the cache.
-        self._fused(rule, settings, states[::-1], moments, jobs[::-1])
+        self._fused(rule, settings, states[::-1], moments, jobs[::-1], self._steps)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return {**_base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}

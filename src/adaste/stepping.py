@@ -97,8 +97,12 @@ def fused_step(
     states: list[dict[str, Tensor]],
     moments: list[Moment],
     jobs: list[Job],
+    steps: Tensor,
 ) -> None:
-    """The same with the base optimizer's rule as a pure function, so that the compiler sees all of it at once."""
+    """The same with the base optimizer's rule as a pure function, so that the compiler sees all of it at once.
+
+    It counts the step, too.
+    """
     for state, job in zip(states, jobs, strict=True):
         method, after = moments[job.moment]
         weight = job.weight.to(job.latent.dtype)
@@ -110,6 +114,7 @@ def fused_step(
         job.weight.copy_(after.estimator.weight(job.latent, weight))
         for name, value in advanced.items():
             state[name].copy_(job.keep(state[name], value))
+    steps.add_(1)
 
 
 def compiled(function: Callable[..., T]) -> Callable[..., T]:
