@@ -37,5 +37,11 @@ def require(
             (below, f"below {below:g}"),
             (most, f"at most {most:g}"),
         ]
-        allowed = " and ".join(text for end, text in ends if math.isfinite(end)) or "a finite number"
+        allowed = " and ".join(["finite", *(text for end, text in ends if math.isfinite(end))])
         raise ValueError(f"{name} must be {allowed}{f' ({why})' if why else ''}, got {value}")
+
+
+def require_kind(name: str, value: Any, kind: type, *, optional: bool = False) -> None:
+    """Check that `value` is an instance of `kind`, or None where that is allowed."""
+    if not (isinstance(value, kind) or (optional and value is None)):
+        raise ValueError(f"{name} must be a {kind.__name__}{' or None' if optional else ''}, got {value!r}")

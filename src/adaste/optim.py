@@ -129,7 +129,7 @@ class LatentOptimizer(Optimizer):
         with torch.no_grad():
             cells = list(self._cells())
             moments, jobs = self._plan(cells)
-            if self._compile and self._fused_step_can_begin(cells):
+            if self._compile and jobs and self._fused_step_can_begin(cells):
                 self._fused_step(cells, moments, jobs)
             else:
                 self._mirror_settings()
@@ -232,7 +232,7 @@ class LatentOptimizer(Optimizer):
 
     @torch.no_grad()
     def _write_weights(self, cells: Iterable[_Cell], *, unless_close: bool = False) -> None:
-        """W <- weight(theta, w); weights that agree up to rounding may be left alone, to the last bit."""
+        """Give the network weight(theta, w); weights that agree up to rounding may be left alone, to the last bit."""
         for cell, estimator in self._with_estimators(cells):
             weight, latent = local(cell.weight), local(cell.latent)
             new = estimator.weight(latent, weight.to(latent.dtype)).to(weight.dtype)

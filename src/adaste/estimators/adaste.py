@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require
+from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator, signed
 from adaste.estimators.finite_difference import AdaptiveSpacing
 from adaste.maps import DoubleWell, choose
@@ -131,6 +131,7 @@ class AdaSTE(Estimator):
 
     def __post_init__(self) -> None:
         DoubleWell(self.mu, self.alpha)
+        require_kind("slope", self.slope, Slope)
         require("unit", self.unit, above=0)
         if self.start is not None:
             require("start", self.start, above=0)

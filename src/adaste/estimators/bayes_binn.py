@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require
+from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator, signed
 from adaste.noise import Noise
 from adaste.schedules import Scheduled, now
@@ -39,6 +39,7 @@ class BayesBiNN(Estimator):
         require("train_size", self.train_size, above=0)
         require("temperature", self.temperature, above=0)
         require("prior", self.prior)
+        require_kind("noise", self.noise, Noise, optional=True)
         if self.start is not None:
             require("start", self.start, above=0)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from adaste.checks import require_kind
 from adaste.estimators.base import Estimator
 from adaste.maps import sign
 from adaste.noise import Noise
@@ -20,6 +21,9 @@ class BinaryConnect(Estimator):
     """w = sign(theta), d = g, theta clipped to [-1, 1]. With `noise`, w is drawn at random in training."""
 
     noise: Noise | None = None
+
+    def __post_init__(self) -> None:
+        require_kind("noise", self.noise, Noise, optional=True)
 
     def settle(self, latent: Tensor, weight: Tensor) -> Tensor:
         return latent.clamp(-1, 1)

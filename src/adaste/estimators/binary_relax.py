@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from adaste.checks import require
+from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator
 from adaste.estimators.scaled import ChannelMean, Scale
 from adaste.maps import sign
@@ -20,6 +20,7 @@ class BinaryRelax(Estimator):
 
     def __post_init__(self) -> None:
         require("share", self.share, least=0, most=1)
+        require_kind("scale", self.scale, Scale)
 
     def magnitude(self, latent: Tensor) -> Scalar:
         return self.scale.of(latent)

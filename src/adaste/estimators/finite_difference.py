@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require
+from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator
 from adaste.maps import DoubleWell, ForwardMap, sign
 from adaste.schedules import Scheduled, now
@@ -77,6 +77,10 @@ class FiniteDifference(Estimator):
 
     map: ForwardMap = DoubleWell()
     spacing: Spacing = AdaptiveSpacing()
+
+    def __post_init__(self) -> None:
+        require_kind("map", self.map, ForwardMap)
+        require_kind("spacing", self.spacing, Spacing)
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         return self.map(latent)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require
+from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator, from_two_levels, to_two_levels
 from adaste.schedules import Scheduled, now
 
@@ -90,6 +90,7 @@ class MirrorDescent(Estimator):
 
     def __post_init__(self) -> None:
         require("beta", self.beta, above=0)
+        require_kind("mirror", self.mirror, Mirror)
 
     def latent(self, weight: Tensor) -> Tensor:
         return self.mirror.latent(weight)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require
+from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator
 from adaste.estimators.scaled import ChannelMean, Scale
 from adaste.maps import sign
@@ -25,6 +25,7 @@ class PARQ(Estimator):
 
     def __post_init__(self) -> None:
         require("rho", self.rho, least=0, most=1)
+        require_kind("scale", self.scale, Scale)
 
     def magnitude(self, latent: Tensor) -> Scalar:
         return self.scale.of(latent)

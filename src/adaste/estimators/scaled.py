@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from adaste.checks import require_kind
 from adaste.estimators.base import Estimator
 from adaste.schedules import Scalar
 
@@ -57,6 +58,8 @@ class Scaled(Estimator):
     scale: Scale = FanIn()
 
     def __post_init__(self) -> None:
+        require_kind("estimator", self.estimator, Estimator)
+        require_kind("scale", self.scale, Scale)
         if not self.estimator.binary:
             raise ValueError(f"a scale needs binary weights, got {self.estimator}")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require
+from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator
 from adaste.estimators.binary_connect import round_at_random
 from adaste.maps import sign
@@ -30,6 +30,7 @@ class StraightThrough(Estimator):
         require("decay", self.decay, least=0)
         if self.window is not None:
             require("window", self.window, above=0)
+        require_kind("noise", self.noise, Noise, optional=True)
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         return sign(latent) if self.noise is None else round_at_random(latent, self.noise)
