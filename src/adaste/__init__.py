@@ -13,7 +13,7 @@ from adaste.maps import DoubleWell, HardTanh, Tanh, sign
 from adaste.noise import Noise
 from adaste.optim import LatentOptimizer
 from adaste.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
-from adaste.summary import summary
+from adaste.summary import inspect_model, summary
 from adaste.weights import Partition, binary_weights
 
 __version__ = "0.1.0"
@@ -35,6 +35,7 @@ __all__ = [
     "Tanh",
     "at_step",
     "binary_weights",
+    "inspect_model",
     "sign",
     "summary",
 ]

@@ -37,7 +37,8 @@ def require(
             (below, f"below {below:g}"),
             (most, f"at most {most:g}"),
         ]
-        allowed = " and ".join(["finite", *(text for end, text in ends if math.isfinite(end))])
+        finite = [] if math.isfinite(lowest) and math.isfinite(highest) else ["finite"]
+        allowed = " and ".join([*finite, *(text for end, text in ends if math.isfinite(end))])
         raise ValueError(f"{name} must be {allowed}{f' ({why})' if why else ''}, got {value}")
 
 

@@ -1,8 +1,8 @@
 """Gradients that are not finite never reach the latents, and are reported without making a step wait.
 
-On the CPU a step that meets one raises before it changes anything. On a GPU the step masks the parameter's update on
-the device and remembers it there; a copy of that memory travels to the host on its own, and the first step or query
-that finds it arrived raises.
+On the CPU a step that meets one raises before it changes anything. On a CUDA device the step masks the parameter's
+update on the device and remembers it there; a copy of that memory travels to the host on its own, and the first step or
+query that finds it arrived raises. Replays of a CUDA graph do not look: ask `check_gradients` there now and then.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from torch import Tensor
 
 
 class NonFiniteGradientError(RuntimeError):
-    """A gradient holds NaN or infinite values; the latents of its parameter are as they were."""
+    """A gradient held NaN or infinite values; that step left the latents of its parameter as they were."""
 
     def __init__(self, names: Sequence[str]) -> None:
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         super().__init__(
-            f"the gradient of {shown} holds NaN or infinite values: only finite gradients are allowed; the latents "
-            "of these parameters were left unchanged (look at the loss and the learning rate, or use a GradScaler)"
+            f"the gradient of {shown} held NaN or infinite values: only finite gradients are allowed; that step left "
+            "their latents unchanged (look at the loss and the learning rate, or use a GradScaler)"
         )
         self.names = list(names)
 
@@ -36,21 +36,26 @@ class GradientGuard:
 
         `names` are those of all slots.
         """
-        if all(grad.device.type == "cpu" for grad in grads):
-            if not _surely_finite(grads):
-                found = [names[slot] for grad, slot in zip(grads, slots, strict=True) if not grad.isfinite().all()]
-                if found:
-                    raise NonFiniteGradientError(found)
-            return [None] * len(grads)
+        waiting = [grad for grad in grads if grad.device.type != "cuda"]
+        if not _surely_finite(waiting):
+            found = [
+                names[slot]
+                for grad, slot in zip(grads, slots, strict=True)
+                if grad.device.type != "cuda" and not grad.isfinite().all()
+            ]
+            if found:
+                raise NonFiniteGradientError(found)
         norms: list[Tensor | None] = [None] * len(grads)
-        for device in {grad.device for grad in grads}:
-            # A rank may hold no row of a small parameter, and there is no norm of nothing.
-            places = [place for place, grad in enumerate(grads) if grad.device == device and grad.numel()]
+        # A rank may hold no row of a small parameter, and there is no norm of nothing.
+        watched = [place for place, grad in enumerate(grads) if grad.device.type == "cuda" and grad.numel()]
+        for device in {grads[place].device for place in watched}:
+            places = [place for place in watched if grads[place].device == device]
             found_here = torch._foreach_norm([grads[place] for place in places], float("inf"))
             for place, norm in zip(places, found_here, strict=True):
                 norms[place] = norm
             self._remember(device, torch.stack(found_here).float(), [slots[place] for place in places], len(names))
-        self._poll(names)
+        if watched:
+            self._poll(names)
         return norms
 
     def raise_pending(self, names: Sequence[str]) -> None:
@@ -58,9 +63,10 @@ class GradientGuard:
         self._raise({device: largest.cpu() for device, largest in self._largest.items()}, names)
 
     def _remember(self, device: torch.device, norms: Tensor, slots: list[int], count: int) -> None:
-        largest = self._largest.get(device)
-        if largest is None or len(largest) != count:
-            largest = self._largest[device] = torch.zeros(count, device=device)
+        largest = self._largest.get(device, torch.zeros(0, device=device))
+        if len(largest) != count:  # a group was added since
+            largest = torch.cat([largest, torch.zeros(count - len(largest), device=device)])
+            self._largest[device] = largest
         if len(slots) == count:
             torch.maximum(largest, norms, out=largest)
         else:

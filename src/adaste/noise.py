@@ -37,13 +37,13 @@ class Noise(Timed):
 
     def uniform(self, like: Tensor) -> Tensor:
         """Numbers in the open interval (0, 1), one for each element of `like`."""
-        key: Any = 0
+        key: Any = 0x9E3779B9
         for word in (self.seed & _MASK, self.seed >> 32 & _MASK, self.parameter, self.step):
             key = _scramble(key ^ word)
         element = torch.arange(like.numel(), device=like.device).view(like.shape) + self.first_element
         bits = _scramble(_scramble(element ^ key) + key & _MASK)
         # 23 bits and a half: the largest is still below 1 in float32, the smallest above 0.
-        uniform: Tensor = ((bits >> 9) + 0.5).to(like.dtype) * 2.0**-23
+        uniform: Tensor = ((bits >> 9).to(like.dtype) + 0.5) * 2.0**-23
         return uniform
 
 

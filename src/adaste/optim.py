@@ -14,7 +14,7 @@ from adaste.guard import GradientGuard
 from adaste.refusals import check_devices, check_group, check_state
 from adaste.rules import RULES
 from adaste.schedules import Scalar, Schedule, at_step, describe, schedules_in
-from adaste.shards import first_element, like_shard, local
+from adaste.shards import first_element, forget_gathered, like_shard, local
 from adaste.stepping import Job, Method, Moment, compiled, fused_step, reference_step, two_moments
 
 
@@ -48,9 +48,11 @@ class LatentOptimizer(Optimizer):
     estimator   how weights follow from latents, and the gradient of latents from that of weights.
     averaging   the estimator sees an exponential average of dl/dw with this rate, free of bias, instead of dl/dw;
                 0 for none. May follow a schedule.
-    compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`.
+    compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`. The
+                learning rate may change at every step; a change of another setting of the base compiles anew.
     capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
-                weights, so that a CUDA graph that holds a step sees their current values.
+                weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base
+                must be able to do the same: SGD(fused=True), Adam(capturable=True).
 
     Making it overwrites the weights of the network by what the estimator gives for the first step. The latents are
     float32 (float64 for float64 weights), whatever the type of the weights. A network loaded from a file is loaded
@@ -118,10 +120,10 @@ class LatentOptimizer(Optimizer):
         """One step of all parameters that have a gradient; a latent without one does not move.
 
         Raises NonFiniteGradientError, before anything has changed on a CPU; on a GPU at the first step or query after
-        the news has arrived, with the latents of that parameter unchanged since.
+        the news has arrived (the step that met the gradient left the latents of its parameter unchanged). In shards,
+        the rank that holds the bad part raises.
         """
-        if self._rounded:
-            raise RuntimeError("step() inside binarized(): the weights are rounded there and will be put back")
+        self._refuse_while_rounded("step()")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -129,6 +131,8 @@ class LatentOptimizer(Optimizer):
         with torch.no_grad():
             cells = list(self._cells())
             moments, jobs = self._plan(cells)
+            for group in self.param_groups:
+                self._keep_rate_in_tensor(group)  # a user may have put a number there
             if self._compile and jobs and self._fused_step_can_begin(cells):
                 self._fused_step(cells, moments, jobs)
             else:
@@ -140,9 +144,13 @@ class LatentOptimizer(Optimizer):
         return loss
 
     @contextmanager
-    def binarized(self) -> Iterator[None]:
-        """The network computes with the weights it will be exported with; afterwards with those of training again."""
+    def binarized(self, model: nn.Module | None = None) -> Iterator[None]:
+        """The network computes with the weights it will be exported with; afterwards with those of training again.
+
+        Under FSDP2 pass the `model`: it may still hold gathered weights of before, and must be told to forget them.
+        """
         self.check_gradients()
+        forget_gathered(model)
         cells = list(self._cells())
         kept = [local(cell.weight.detach()).clone() for cell in cells]
         nested, self._rounded = self._rounded, True
@@ -157,6 +165,7 @@ class LatentOptimizer(Optimizer):
             with torch.no_grad():
                 for cell, weight in zip(cells, kept, strict=True):
                     local(cell.weight).copy_(weight)
+            forget_gathered(model)
 
     def check_gradients(self) -> None:
         """Raise now if a step on a GPU met a gradient that is not finite; waits for the GPU."""
@@ -176,22 +185,29 @@ class LatentOptimizer(Optimizer):
         }
         for group in packed["param_groups"]:
             group["estimator"], group["averaging"] = describe(group["estimator"]), describe(group["averaging"])
-            group["steps"] = self.steps
+            group["steps"], group["base"] = self.steps, self._kind_of_base
         return packed
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a `state_dict`: the same groups, shapes and estimators are required, else nothing changes."""
+        """Continue from a `state_dict`; the same groups, shapes, estimators and kind of base optimizer are required.
+
+        Else nothing changes. Whether values live in tensors (`compile`, `capturable`) need not be the same.
+        """
+        self._refuse_while_rounded("load_state_dict()")
         groups, saved = state_dict["param_groups"], state_dict["state"]
         cells = list(self._cells())
-        check_state(groups, saved, self.param_groups, [(cell.name, cell.state) for cell in cells])
-        live = self.state
+        check_state(groups, saved, self.param_groups, [(cell.name, cell.state) for cell in cells], self._kind_of_base)
+        live, rates = self.state, [group["lr"] for group in self.param_groups]
         settings = [
-            {**_base_settings(group), "params": group["params"], **_method(own)}
+            {**_base_settings(group), **_fixed_settings(own), "params": group["params"]}
             for group, own in zip(groups, self.param_groups, strict=True)
         ]
         super().load_state_dict({"state": {}, "param_groups": settings})
         self.state = live
+        for group, rate in zip(self.param_groups, rates, strict=True):
+            loaded = float(group["lr"])
+            group["lr"] = rate.fill_(loaded) if isinstance(rate, Tensor) else loaded
         for cell in cells:
             for name, tensor in cell.state.items():
                 local(tensor).copy_(local(saved[cell.slot][name]))
@@ -208,13 +224,13 @@ class LatentOptimizer(Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         # torch copies groups and state alone. The guard and what is compiled stay behind: they serve one optimizer.
-        own = {name: self.__dict__[name] for name in ("base", "_compile", "_steps", "_rounded")}
+        own = {name: self.__dict__[name] for name in ("base", "_compile", "_steps")}
         return {**super().__getstate__(), **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_guard" not in self.__dict__:
-            self._guard, self._fused, self._evaluate = GradientGuard(), None, None
+            self._guard, self._fused, self._evaluate, self._rounded = GradientGuard(), None, None, False
 
     def _cells(self) -> Iterator[_Cell]:
         slot = 0
@@ -310,10 +326,24 @@ class LatentOptimizer(Optimizer):
         """Our group shows the base's settings too; from then on ours are the ones that schedulers and users change."""
         for name, value in base_group.items():
             group.setdefault(name, value)
-        if isinstance(self._steps, Tensor):
-            group["lr"] = torch.as_tensor(group["lr"], dtype=torch.float32, device=self._steps.device)
-            if "capturable" in group and self._steps.device.type == "cuda":
-                group["capturable"] = True  # the base counts its steps on the device, too
+        self._keep_rate_in_tensor(group)
+        if isinstance(self._steps, Tensor) and self._steps.device.type == "cuda" and "capturable" in group:
+            group["capturable"] = True  # the base counts its steps on the device, too
+
+    def _keep_rate_in_tensor(self, group: dict[str, Any]) -> None:
+        if isinstance(self._steps, Tensor) and not isinstance(group["lr"], Tensor):
+            group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=self._steps.device)
+
+    @property
+    def _kind_of_base(self) -> str:
+        return type(self.base).__name__
+
+    def _refuse_while_rounded(self, what: str) -> None:
+        if self._rounded:
+            raise RuntimeError(
+                f"{what} inside binarized(): the weights are rounded there and those of before will be put back; "
+                "leave the block first"
+            )
 
     def _mirror_settings(self) -> None:
         for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
@@ -337,13 +367,14 @@ def _on_parameter(method: Method, cell: _Cell) -> Method:
     return replace(method, estimator=method.estimator.on_parameter(cell.slot, first_element(cell.weight)))
 
 
-def _method(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: group[name] for name in ("estimator", "averaging")}
+def _fixed_settings(group: dict[str, Any]) -> dict[str, Any]:
+    """What a group keeps when a state is loaded: its method, and whether the base keeps its count on the device."""
+    return {name: group[name] for name in ("estimator", "averaging", "capturable") if name in group}
 
 
 def _base_settings(group: dict[str, Any]) -> dict[str, Any]:
     """The part of a group that belongs to the base optimizer."""
-    own = ("params", "param_names", "estimator", "averaging", "steps")
+    own = ("params", "param_names", "estimator", "averaging", "steps", "base")
     return {name: value for name, value in group.items() if name not in own}
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from adaste.checks import require
 from adaste.estimators import Estimator
 from adaste.schedules import describe
+from adaste.shards import local
 
 
 def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Mapping[Tensor, str]) -> None:
@@ -35,8 +36,11 @@ def check_state(
     saved: Mapping[int, Mapping[str, Any]],
     groups: list[dict[str, Any]],
     states: Sequence[tuple[str, Mapping[str, nn.Parameter | Tensor]]],
+    base: str,
 ) -> None:
     """A state dict to load; `states` are the name and the state of every parameter, in order."""
+    if any("estimator" not in group or "steps" not in group for group in saved_groups):
+        raise ValueError("this is not the state dict of a LatentOptimizer: its groups must name an estimator and steps")
     if len(saved_groups) != len(groups):
         raise ValueError(f"the state dict has {len(saved_groups)} parameter groups, this optimizer has {len(groups)}")
     for index, (theirs, ours) in enumerate(zip(saved_groups, groups, strict=True)):
@@ -45,8 +49,12 @@ def check_state(
                 f"group {index} of the state dict has {len(theirs['params'])} parameters, "
                 f"this optimizer's has {len(ours['params'])}"
             )
-        for setting in ("estimator", "averaging"):
-            given, wanted = theirs.get(setting), describe(ours[setting])
+        for setting, wanted in (
+            ("base", base),
+            ("estimator", describe(ours["estimator"])),
+            ("averaging", describe(ours["averaging"])),
+        ):
+            given = theirs.get(setting)
             if given != wanted:
                 raise ValueError(
                     f"group {index} of the state dict was trained with {setting} {given}, this optimizer's uses "
@@ -55,10 +63,13 @@ def check_state(
     for slot, (name, state) in enumerate(states):
         for entry, tensor in state.items():
             given = saved.get(slot, {}).get(entry)
-            shape = tuple(given.shape) if isinstance(given, Tensor) else None
-            if shape != tuple(tensor.shape):
+            if not isinstance(given, Tensor):
+                raise ValueError(f"the state dict lacks the {entry} of {name}, which this optimizer needs")
+            if given.shape != tensor.shape or local(given).shape != local(tensor).shape:
                 raise ValueError(
-                    f"the state dict's {entry} of {name} has shape {shape}, this optimizer needs {tuple(tensor.shape)}"
+                    f"the state dict's {entry} of {name} has shape {tuple(given.shape)} (of that on this rank "
+                    f"{tuple(local(given).shape)}), this optimizer needs {tuple(tensor.shape)} "
+                    f"({tuple(local(tensor).shape)})"
                 )
 
 

@@ -4,7 +4,7 @@ import math
 import sys
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def is_shard(tensor: Tensor) -> bool:
@@ -17,6 +17,20 @@ def is_shard(tensor: Tensor) -> bool:
 def local(tensor: Tensor) -> Tensor:
     """The part of a tensor that this rank holds; it shares memory with it."""
     return tensor.to_local() if is_shard(tensor) else tensor  # type: ignore[attr-defined]
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor, gathered from the ranks that hold it (they must all ask for it)."""
+    return tensor.full_tensor() if is_shard(tensor) else tensor  # type: ignore[attr-defined]
+
+
+def forget_gathered(model: nn.Module | None) -> None:
+    """Make FSDP2 gather the parameters anew: after a forward pass without backward it keeps the old ones."""
+    module = sys.modules.get("torch.distributed.fsdp")
+    if model is not None and module is not None:
+        for part in model.modules():
+            if isinstance(part, module.FSDPModule):
+                part.reshard()
 
 
 def like_shard(part: Tensor, whole: Tensor) -> Tensor:

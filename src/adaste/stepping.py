@@ -19,12 +19,6 @@ from adaste.shards import like_shard
 
 T = TypeVar("T")
 
-# The parameters are independent of each other: on a GPU a few kernels can serve them all, whatever their sizes.
-_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {
-    "combo_kernels": True,
-    "combo_kernel_allow_mixed_sizes": 2,
-}
-
 
 @dataclass(frozen=True)
 class Method:

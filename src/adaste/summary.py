@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from adaste.optim import LatentOptimizer
+from adaste.shards import whole
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def summary(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
 
 def inspect_model(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
     """For every parameter of `model`: shape, bits per weight, share of +1, bytes as is and packed."""
-    with optimizer.binarized():
+    with optimizer.binarized(model):
         levels = {
             weight: _levels(group["estimator"].binary, weight)
             for group in optimizer.param_groups
@@ -80,7 +81,7 @@ def inspect_model(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
 
 
 def _levels(binary: bool, weight: Tensor) -> Tensor | None:
-    return weight.detach() if binary else None
+    return whole(weight.detach()) if binary else None
 
 
 def _layer(name: str, weight: nn.Parameter, levels: Tensor | None) -> Layer:

@@ -42,6 +42,23 @@ def _train_half(model: nn.Module, optimizer: adaste.LatentOptimizer, rank: int) 
         optimizer.step()
 
 
+def _outputs_around_binarized(mesh: Any) -> dict[str, list[torch.Tensor]]:
+    """What a sharded network computes before, inside and after binarized(), without any backward pass between."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = small_model().to(PRECISION)
+    fully_shard(model, mesh=mesh)
+    optimizer = METHODS["MD-tanh-s"].optimizer(model)
+    inputs, _ = batch(0, dtype=PRECISION)
+    with torch.no_grad():
+        before = model(inputs)
+        with optimizer.binarized(model):
+            inside = model(inputs)
+        after = model(inputs)
+    sizes = [layer.packed_bytes for layer in adaste.inspect_model(model, optimizer).layers]
+    return {"outputs": [before, inside, after], "bytes": [torch.tensor(sizes)]}
+
+
 def _worker(rank: int, folder: str) -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -50,7 +67,7 @@ def _worker(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     mesh = init_device_mesh("cpu", (2,))
-    results: dict[str, Record] = {"ddp": {}, "fsdp": {}, "fsdp resumed": {}}
+    results: dict[str, Any] = {"ddp": {}, "fsdp": {}, "fsdp resumed": {}}
     for name, method in METHODS.items():
         model = small_model().to(PRECISION)
         wrapped = DistributedDataParallel(model)
@@ -72,6 +89,7 @@ def _worker(rank: int, folder: str) -> None:
         model.load_state_dict(saved[1])
         optimizer.load_state_dict(saved[0])
         results["fsdp resumed"][name] = _record(model, optimizer)
+    results["rounding"] = _outputs_around_binarized(mesh)
     if rank == 0:
         torch.save(results, f"{folder}/results.pt")
     dist.barrier()
@@ -111,3 +129,19 @@ def test_sharded_parameters_resume_exactly(name: str, results: dict[str, Record]
     for part, tensors in results["fsdp"][name].items():
         for one, other in zip(results["fsdp resumed"][name][part], tensors, strict=True):
             assert torch.equal(one, other)
+
+
+def test_a_sharded_network_computes_with_rounded_weights_inside_binarized_only(results: Any) -> None:
+    model = small_model().to(PRECISION)
+    optimizer = METHODS["MD-tanh-s"].optimizer(model)
+    inputs, _ = batch(0, dtype=PRECISION)
+    with torch.no_grad():
+        soft = model(inputs)
+        with optimizer.binarized():
+            rounded = model(inputs)
+    before, inside, after = results["rounding"]["outputs"]
+    torch.testing.assert_close(before, soft)
+    torch.testing.assert_close(inside, rounded)
+    torch.testing.assert_close(after, soft)
+    sizes = [layer.packed_bytes for layer in adaste.inspect_model(model, optimizer).layers]
+    assert results["rounding"]["bytes"][0].tolist() == sizes

@@ -81,7 +81,8 @@ class SoftmaxMirror(Mirror):
 class MirrorDescent(Estimator):
     """d = g. Stable: w = primal(beta theta). Unstable: w <- primal(dual(w) - beta (what the base subtracts)).
 
-    beta grows in training, multiplied by a factor at every tick (a Geometric schedule).
+    beta grows in training, multiplied by a factor at every tick (a Geometric schedule). Unstable, the weight is the
+    only memory: in bfloat16 small steps are rounded away.
     """
 
     mirror: Mirror = TanhMirror()

@@ -14,7 +14,9 @@ from adaste.schedules import Scalar
 
 @dataclass(frozen=True)
 class Scale(ABC):
-    """The magnitude of binary weights; dimension 0 of a weight counts its output channels."""
+    """The magnitude of binary weights. Dimension 0 of a weight is taken to count its output channels, the others to be
+    its fan-in, as in linear and convolution layers (in a transposed convolution they count its input channels).
+    """
 
     @abstractmethod
     def of(self, position: Tensor) -> Scalar:
@@ -51,7 +53,7 @@ class ChannelMean(Scale):
 class Scaled(Estimator):
     """w = a s(theta): the inner method sees the unscaled weight w / a and, by the chain rule, the gradient a g.
 
-    A scale that depends on theta is held constant in the derivative.
+    A scale that depends on theta is held constant in the derivative, and taken from theta as the step carries it.
     """
 
     estimator: Estimator
