@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test bench clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -18,8 +18,7 @@ bench: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--editable '.[demo]' pytest pytest-cov hypothesis ruff mypy pre-commit
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[demo,dev]'
 	touch $@
 
 clean:

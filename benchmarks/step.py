@@ -235,6 +235,14 @@ def profile(name: str) -> None:
     torch.cuda.profiler.stop()
 
 
+def cpu_name() -> str:
+    """The processor and the number of threads torch uses."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{models[0] if models else platform.processor() or 'CPU'}, {torch.get_num_threads()} threads"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -251,7 +259,7 @@ def main() -> None:
         profile(arguments.profile)
         return
     device = torch.device(arguments.device)
-    hardware = torch.cuda.get_device_name() if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    hardware = torch.cuda.get_device_name() if device.type == "cuda" else cpu_name()
     print(f"{hardware}, torch {torch.__version__}, ResNet-18 (11,164,362 parameters), base SGD with momentum")
     print("ratio to torch.optim.SGD(fused=True) alone on float32 weights, interleaved\n")
     columns = f"{'ms min':>8} {'median':>8} {'ratio min':>10} {'median':>7} {'bytes/param':>12}"

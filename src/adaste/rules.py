@@ -5,6 +5,7 @@ optimizer's own state: a checkpoint does not know which of the two made it, and 
 is always made by the base optimizer itself. h stands for the hyper-parameters of a group.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -78,8 +79,13 @@ def _adam(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tens
     largest = kept["exp_avg_sq"]
     if h["amsgrad"]:
         largest = kept["max_exp_avg_sq"] = torch.maximum(state["max_exp_avg_sq"], largest)
-    spread = largest.sqrt() / (1 - second ** kept["step"]).sqrt() + h["eps"]
-    return latent - h["lr"] / (1 - first ** kept["step"]) * kept["exp_avg"] / spread, kept
+    spread = largest.sqrt() / _mass(second, kept["step"]).sqrt() + h["eps"]
+    return latent - h["lr"] / _mass(first, kept["step"]) * kept["exp_avg"] / spread, kept
+
+
+def _mass(rate: float, step: Tensor) -> Tensor:
+    """1 - rate^step, in a form that keeps its digits in float32."""
+    return -torch.expm1(step * math.log(rate)) if rate > 0 else torch.ones_like(step)
 
 
 def _adam_state(h: Settings) -> tuple[str, ...]:

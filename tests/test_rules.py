@@ -1,0 +1,60 @@
+"""The rules of the base optimizers as pure functions, before any compiler sees them."""
+
+from functools import partial
+
+import pytest
+import torch
+from contract.methods import METHODS, Method, every_method, latents, small_model, train
+from test_optim import every_base, make
+
+from adaste import FullPrecision
+from adaste.stepping import fused_step
+
+
+@every_base
+def test_the_rule_of_a_base_optimizer_is_that_optimizer(base) -> None:
+    models = [small_model().double(), small_model().double()]
+    optimizers = [
+        make(models[0], FullPrecision(), base=base),
+        make(models[1], FullPrecision(), base=base, compile=True),
+    ]
+    optimizers[1]._fused = fused_step
+    for model, optimizer in zip(models, optimizers, strict=True):
+        train(model, optimizer, range(6), dtype=torch.float64)
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-6, atol=1e-7)
+
+
+@every_method
+def test_the_fused_step_is_the_reference_step(method: Method) -> None:
+    models = [small_model().double(), small_model().double()]
+    optimizers = [method.optimizer(models[0]), method.optimizer(models[1], compile=True)]
+    optimizers[1]._fused = fused_step
+    for model, optimizer in zip(models, optimizers, strict=True):
+        train(model, optimizer, range(5), dtype=torch.float64)
+    for one, other in zip(latents(optimizers[0]), latents(optimizers[1]), strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5 * float(one.detach().abs().max()))
+
+
+def test_decoupled_decay_is_taken_from_adam_too() -> None:
+    base = partial(torch.optim.Adam, lr=0.01, weight_decay=0.1)
+    if "decoupled_weight_decay" not in base([torch.zeros(1)]).defaults:
+        pytest.skip("this torch knows decoupled decay as AdamW only")
+    test_the_rule_of_a_base_optimizer_is_that_optimizer(partial(base, decoupled_weight_decay=True))
+
+
+def test_a_gradient_that_is_not_finite_is_masked_by_its_norm() -> None:
+    """What a GPU does, on the CPU: the flag travels with the job and the step does not branch on it."""
+    model = small_model()
+    optimizer = METHODS["AdaSTE, annealed"].optimizer(model, compile=True)
+    optimizer._fused = fused_step
+    train(model, optimizer, range(2))
+    train(model, optimizer, range(2, 3))
+    model[2].weight.grad[0, 0] = float("nan")
+    before = [latent.detach().clone() for latent in latents(optimizer)]
+    inspect = optimizer._guard.inspect
+    optimizer._guard.inspect = lambda grads, slots, names: [grad.abs().amax() for grad in grads]
+    optimizer.step()
+    optimizer._guard.inspect = inspect
+    assert torch.equal(before[1], latents(optimizer)[1])
+    assert not torch.equal(before[0], latents(optimizer)[0])
