@@ -247,7 +247,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument(
-        "--dtype", nargs="+", choices=["float32", "bfloat16"], default=["float32"], help="of the network's weights"
+        "--dtype",
+        nargs="+",
+        choices=["float32", "bfloat16"],
+        help="of the network's weights (default: both on a GPU, float32 on the CPU)",
     )
     parser.add_argument("--rounds", type=int, default=15, help="how often each is timed (default 15)")
     parser.add_argument("--repeats", type=int, default=5, help="steps per timing (default 5)")
@@ -259,13 +262,14 @@ def main() -> None:
         profile(arguments.profile)
         return
     device = torch.device(arguments.device)
+    dtypes = arguments.dtype or (["float32", "bfloat16"] if device.type == "cuda" else ["float32"])
     hardware = torch.cuda.get_device_name() if device.type == "cuda" else cpu_name()
     print(f"{hardware}, torch {torch.__version__}, ResNet-18 (11,164,362 parameters), base SGD with momentum")
     print("ratio to torch.optim.SGD(fused=True) alone on float32 weights, interleaved\n")
     columns = f"{'ms min':>8} {'median':>8} {'ratio min':>10} {'median':>7} {'bytes/param':>12}"
     print(f"{'method':36} {'weights':9} {'mode':21} {columns}")
     rows = []
-    for name, dtype in ((name, dtype) for name in arguments.only for dtype in arguments.dtype):
+    for name, dtype in ((name, dtype) for name in arguments.only for dtype in dtypes):
         for row in measure(name, device, getattr(torch, dtype), arguments.rounds, arguments.repeats):
             rows.append(row)
             print(
