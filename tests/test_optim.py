@@ -273,6 +273,15 @@ def test_binarized_may_nest_and_refuses_a_step() -> None:
     train(model, optimizer, range(1))
 
 
+def test_parameters_keep_their_names_when_a_state_is_loaded() -> None:
+    model = small_model()
+    optimizer = make(model)
+    optimizer.load_state_dict(optimizer.state_dict())
+    model[2].weight.grad = torch.full_like(model[2].weight, float("nan"))
+    with pytest.raises(adaste.NonFiniteGradientError, match=r"2\.weight"):
+        optimizer.step()
+
+
 def test_training_after_loading_does_not_write_into_the_loaded_state() -> None:
     model = small_model()
     optimizer = make(model)

@@ -368,8 +368,9 @@ def _on_parameter(method: Method, cell: _Cell) -> Method:
 
 
 def _fixed_settings(group: dict[str, Any]) -> dict[str, Any]:
-    """What a group keeps when a state is loaded: its method, and whether the base keeps its count on the device."""
-    return {name: group[name] for name in ("estimator", "averaging", "capturable") if name in group}
+    """What a group keeps when a state is loaded: names, method, and whether the base keeps its count on the device."""
+    kept = ("param_names", "estimator", "averaging", "capturable")
+    return {name: group[name] for name in kept if name in group}
 
 
 def _base_settings(group: dict[str, Any]) -> dict[str, Any]:
