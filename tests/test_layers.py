@@ -12,7 +12,7 @@ ROWS = [
     {"maps"},
     {"estimators"},
     {"shards", "weights", "rules", "guard"},
-    {"stepping", "refusals"},
+    {"stepping", "refusals", "states"},
     {"optim"},
     {"summary"},
     {"__init__"},

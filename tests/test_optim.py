@@ -401,6 +401,22 @@ def test_a_learning_rate_set_by_hand_does_not_compile_anew() -> None:
             train(model, optimizer, range(step, step + 1))
 
 
+def test_a_schedule_that_cycles_momentum_goes_on_uncompiled_and_right() -> None:
+    model, plain = small_model(), small_model()
+    optimizer, reference = make(model, FullPrecision(), compile=True), SGD(plain.parameters())
+    schedulers = [
+        torch.optim.lr_scheduler.OneCycleLR(each, max_lr=0.1, total_steps=14) for each in (optimizer, reference)
+    ]
+    with pytest.warns(UserWarning, match="goes on uncompiled.*cycle_momentum=False"):
+        for step in range(12):
+            train(model, optimizer, range(step, step + 1))
+            train(plain, reference, range(step, step + 1))
+            for scheduler in schedulers:
+                scheduler.step()
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_a_state_of_another_base_optimizer_or_of_no_latent_optimizer_is_refused() -> None:
     model = small_model()
     optimizer = make(model)

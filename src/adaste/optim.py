@@ -1,5 +1,6 @@
 """LatentOptimizer: binary training as a torch optimizer around any other torch optimizer."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,8 +15,12 @@ from adaste.guard import GradientGuard
 from adaste.refusals import check_devices, check_group, check_state
 from adaste.rules import RULES
 from adaste.schedules import Scalar, Schedule, at_step, describe, schedules_in
-from adaste.shards import first_element, forget_gathered, like_shard, local
+from adaste.shards import first_element, forget_gathered, local
+from adaste.states import base_settings, base_state, fixed_settings, new_state
 from adaste.stepping import Job, Method, Moment, compiled, fused_step, reference_step, two_moments
+
+# The compiler gives up with an error after eight versions of one function.
+_MOST_COMPILATIONS = 4
 
 
 class _Cell(NamedTuple):
@@ -49,7 +54,8 @@ class LatentOptimizer(Optimizer):
     averaging   the estimator sees an exponential average of dl/dw with this rate, free of bias, instead of dl/dw;
                 0 for none. May follow a schedule.
     compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`. The
-                learning rate may change at every step; a change of another setting of the base compiles anew.
+                learning rate may change at every step; a change of another setting of the base compiles anew, and
+                after a few such changes the step goes on uncompiled, with a warning.
     capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
                 weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base
                 must be able to do the same: SGD(fused=True), Adam(capturable=True).
@@ -78,6 +84,7 @@ class LatentOptimizer(Optimizer):
         # Made when first needed: to load the compiler takes seconds.
         self._fused: Callable[..., None] | None = None
         self._evaluate: Callable[..., tuple[list[Scalar], list[Scalar]]] | None = None
+        self._compiled_settings: list[list[Any]] = []
         self._rounded = False
         super().__init__(params, {"estimator": estimator, "averaging": averaging})
         if compile or capturable:
@@ -106,7 +113,7 @@ class LatentOptimizer(Optimizer):
         super().add_param_group(group)
         group = self.param_groups[-1]
         for weight in group["params"]:
-            self.state[weight] = _new_state(weight, at_step(group["estimator"], self._steps), group["averaging"])
+            self.state[weight] = new_state(weight, at_step(group["estimator"], self._steps), group["averaging"])
         if hasattr(self, "base"):  # not yet while torch's constructor adds the first groups
             self.base.add_param_group(self._base_group(group))
             self._adopt_settings(group, self.base.param_groups[-1])
@@ -133,7 +140,7 @@ class LatentOptimizer(Optimizer):
             moments, jobs = self._plan(cells)
             for group in self.param_groups:
                 self._keep_rate_in_tensor(group)  # a user may have put a number there
-            if self._compile and jobs and self._fused_step_can_begin(cells):
+            if self._compile and jobs and self._fused_step_can_begin(cells) and self._worth_compiling():
                 self._fused_step(cells, moments, jobs)
             else:
                 self._mirror_settings()
@@ -200,7 +207,7 @@ class LatentOptimizer(Optimizer):
         check_state(groups, saved, self.param_groups, [(cell.name, cell.state) for cell in cells], self._kind_of_base)
         live, rates = self.state, [group["lr"] for group in self.param_groups]
         settings = [
-            {**_base_settings(group), **_fixed_settings(own), "params": group["params"]}
+            {**base_settings(group), **fixed_settings(own), "params": group["params"]}
             for group, own in zip(groups, self.param_groups, strict=True)
         ]
         super().load_state_dict({"state": {}, "param_groups": settings})
@@ -214,7 +221,7 @@ class LatentOptimizer(Optimizer):
         self._mirror_settings()
         self.base.load_state_dict(
             {
-                "state": {slot: _base_state(entries) for slot, entries in saved.items()},
+                "state": {slot: base_state(entries) for slot, entries in saved.items()},
                 "param_groups": self.base.state_dict()["param_groups"],
             }
         )
@@ -231,6 +238,7 @@ class LatentOptimizer(Optimizer):
         super().__setstate__(state)
         if "_guard" not in self.__dict__:
             self._guard, self._fused, self._evaluate, self._rounded = GradientGuard(), None, None, False
+            self._compiled_settings = []
 
     def _cells(self) -> Iterator[_Cell]:
         slot = 0
@@ -306,9 +314,26 @@ class LatentOptimizer(Optimizer):
             for name in needs(self.param_groups[cell.group])
         )
 
+    def _worth_compiling(self) -> bool:
+        """Whether the base's settings, which are compiled in, hold still; the learning rate may change."""
+        settings = [
+            tuple((name, value) for name, value in base_settings(group).items() if isinstance(value, float | tuple))
+            for group in self.param_groups
+        ]
+        if settings not in self._compiled_settings:
+            self._compiled_settings.append(settings)
+            if len(self._compiled_settings) == _MOST_COMPILATIONS + 1:
+                warnings.warn(
+                    f"settings of {self._kind_of_base} other than the learning rate have changed {_MOST_COMPILATIONS} "
+                    "times, and each change compiles the step anew: it goes on uncompiled. A schedule that cycles "
+                    "momentum does this (cycle_momentum=False)",
+                    stacklevel=3,
+                )
+        return len(self._compiled_settings) <= _MOST_COMPILATIONS
+
     def _fused_step(self, cells: list[_Cell], moments: list[Moment], jobs: list[Job]) -> None:
         rule = RULES[type(self.base)]
-        settings = [_base_settings(group) for group in self.param_groups]
+        settings = [base_settings(group) for group in self.param_groups]
         states = [
             {name: local(self.base.state[cell.latent][name]) for name in rule.needs(settings[cell.group])}
             for cell in cells
@@ -320,7 +345,7 @@ class LatentOptimizer(Optimizer):
         self._fused(rule, settings, states[::-1], moments, jobs[::-1], self._steps)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
-        return {**_base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}
+        return {**base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}
 
     def _adopt_settings(self, group: dict[str, Any], base_group: dict[str, Any]) -> None:
         """Our group shows the base's settings too; from then on ours are the ones that schedulers and users change."""
@@ -347,43 +372,11 @@ class LatentOptimizer(Optimizer):
 
     def _mirror_settings(self) -> None:
         for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
-            base_group.update(_base_settings(group))
+            base_group.update(base_settings(group))
             if self._compile:
                 # Compiled, only a first step reaches the base, and not every base takes a rate in a tensor.
                 base_group["lr"] = float(group["lr"])
 
 
-def _new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule) -> dict[str, Tensor]:
-    part = local(weight.detach())
-    part = part.to(torch.promote_types(part.dtype, torch.float32))
-    state: dict[str, Tensor] = {"latent": nn.Parameter(like_shard(estimator.latent(part), weight))}
-    if averaging != 0:
-        state["average"] = like_shard(torch.zeros_like(part), weight)
-        state["mass"] = torch.zeros((), dtype=part.dtype, device=part.device)
-    return state
-
-
 def _on_parameter(method: Method, cell: _Cell) -> Method:
     return replace(method, estimator=method.estimator.on_parameter(cell.slot, first_element(cell.weight)))
-
-
-def _fixed_settings(group: dict[str, Any]) -> dict[str, Any]:
-    """What a group keeps when a state is loaded: names, method, and whether the base keeps its count on the device."""
-    kept = ("param_names", "estimator", "averaging", "capturable")
-    return {name: group[name] for name in kept if name in group}
-
-
-def _base_settings(group: dict[str, Any]) -> dict[str, Any]:
-    """The part of a group that belongs to the base optimizer."""
-    own = ("params", "param_names", "estimator", "averaging", "steps", "base")
-    return {name: value for name, value in group.items() if name not in own}
-
-
-def _base_state(entries: dict[str, Any]) -> dict[str, Any]:
-    """The base optimizer's part of one parameter's saved state, copied: training must not write into the saved one."""
-    prefix = "base."
-    return {
-        name.removeprefix(prefix): value.clone() if isinstance(value, Tensor) else value
-        for name, value in entries.items()
-        if name.startswith(prefix)
-    }
