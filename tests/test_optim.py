@@ -145,18 +145,24 @@ def test_a_group_can_be_added_later() -> None:
     assert [group["lr"] for group in optimizer.base.param_groups] == [0.1, 0.5]
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_learning_rate_schedulers_reach_the_base_optimizer(compiled: bool) -> None:
+def assert_scheduled_alike(schedule, steps: int, *, compiled: bool) -> None:
+    """Full precision under a torch scheduler equals the base optimizer alone under the same one."""
     model, plain = small_model(), small_model()
     optimizer, reference = make(model, FullPrecision(), compile=compiled), SGD(plain.parameters())
-    schedulers = [torch.optim.lr_scheduler.CosineAnnealingLR(each, T_max=6) for each in (optimizer, reference)]
-    for step in range(6):
+    schedulers = [schedule(each) for each in (optimizer, reference)]
+    for step in range(steps):
         train(model, optimizer, range(step, step + 1))
         train(plain, reference, range(step, step + 1))
         for scheduler in schedulers:
             scheduler.step()
     for one, other in zip(model.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_learning_rate_schedulers_reach_the_base_optimizer(compiled: bool) -> None:
+    cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=6)
+    assert_scheduled_alike(cosine, steps=6, compiled=compiled)
 
 
 def test_gradient_clipping_sees_the_gradient_of_the_weights() -> None:
@@ -402,19 +408,9 @@ def test_a_learning_rate_set_by_hand_does_not_compile_anew() -> None:
 
 
 def test_a_schedule_that_cycles_momentum_goes_on_uncompiled_and_right() -> None:
-    model, plain = small_model(), small_model()
-    optimizer, reference = make(model, FullPrecision(), compile=True), SGD(plain.parameters())
-    schedulers = [
-        torch.optim.lr_scheduler.OneCycleLR(each, max_lr=0.1, total_steps=14) for each in (optimizer, reference)
-    ]
+    cycle = partial(torch.optim.lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=14)
     with pytest.warns(UserWarning, match="goes on uncompiled.*cycle_momentum=False"):
-        for step in range(12):
-            train(model, optimizer, range(step, step + 1))
-            train(plain, reference, range(step, step + 1))
-            for scheduler in schedulers:
-                scheduler.step()
-    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+        assert_scheduled_alike(cycle, steps=12, compiled=True)
 
 
 def test_a_state_of_another_base_optimizer_or_of_no_latent_optimizer_is_refused() -> None:
