@@ -275,7 +275,8 @@ def main() -> None:
             rows.append(row)
             print(
                 f"{row['method']:36} {row['weights']:9} {row['mode']:21} {row['ms_min']:8.3f} {row['ms_median']:8.3f} "
-                f"{row['sgd_ms_min']:10.3f} {row['ratio_min']:10.2f} {row['ratio_median']:7.2f} {row['bytes_per_parameter']:12.1f}",
+                f"{row['sgd_ms_min']:10.3f} {row['ratio_min']:10.2f} {row['ratio_median']:7.2f} "
+                f"{row['bytes_per_parameter']:12.1f}",
                 flush=True,
             )
         if arguments.json:
