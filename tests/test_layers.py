@@ -9,7 +9,7 @@ ROWS = [
     {"schedules"},
     {"checks"},
     {"noise"},
-    {"maps"},
+    {"maps", "models"},
     {"estimators"},
     {"shards", "weights", "rules", "guard"},
     {"stepping", "refusals", "states"},

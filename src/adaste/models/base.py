@@ -1,0 +1,70 @@
+"""What a network is here: a frozen description that builds an ordinary torch module for given images and classes."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import nn
+
+from adaste.checks import require
+from adaste.schedules import require_count
+
+
+class ImageShape(NamedTuple):
+    """The images a network sees."""
+
+    channels: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(ABC):
+    """A kind of network; its fields are its configuration.
+
+    affine         whether BatchNorm has trainable scales and shifts. The paper's networks have none: every trainable
+                   parameter is a weight.
+    logits_norm    a BatchNorm (never affine) on the logits, as in the AdaSTE and BayesBiNN networks. It floors the
+                   cross-entropy: at 0.278 for 10 classes.
+    norm_momentum  of the BatchNorms behind convolutions; those behind linear layers have torch's 0.1.
+    """
+
+    affine: bool = False
+    logits_norm: bool = True
+    norm_momentum: float = 0.2
+
+    def __post_init__(self) -> None:
+        require("norm_momentum", self.norm_momentum, above=0, most=1)
+
+    def build(self, image: ImageShape, classes: int) -> nn.Module:
+        """The network for such images, with fresh weights: Xavier-uniform, biases zero."""
+        for name, value in image._asdict().items():
+            require_count(name, value, least=1)
+        require_count("classes", classes, least=2)
+        model = self.layers(image, classes)
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                nn.init.xavier_uniform_(parameter)
+        for module in model.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+        return model
+
+    @abstractmethod
+    def layers(self, image: ImageShape, classes: int) -> nn.Module:
+        """The layers, with whatever weights torch gives them."""
+
+    def norm(self, channels: int) -> nn.BatchNorm2d:
+        """The BatchNorm behind a convolution."""
+        return nn.BatchNorm2d(channels, momentum=self.norm_momentum, affine=self.affine)
+
+    def head(self, features: int, classes: int, *, bias: bool) -> nn.Sequential:
+        """The last linear layer and, if wanted, the BatchNorm on its logits."""
+        linear = nn.Linear(features, classes, bias=bias)
+        return (
+            nn.Sequential(linear, nn.BatchNorm1d(classes, affine=False)) if self.logits_norm else nn.Sequential(linear)
+        )
+
+    def hidden(self, features: int, width: int, *, bias: bool) -> list[nn.Module]:
+        """A hidden linear layer with BatchNorm and ReLU."""
+        return [nn.Linear(features, width, bias=bias), nn.BatchNorm1d(width, affine=self.affine), nn.ReLU()]

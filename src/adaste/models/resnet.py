@@ -1,0 +1,112 @@
+"""Residual networks (He et al. 2015) in the forms of the paper's experiments."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adaste.models.base import ImageShape, Network
+
+WIDTHS = (64, 128, 256, 512)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNet(Network):
+    """conv3x3 - BN - ReLU, four stages of residual blocks of widths 64, 128, 256, 512, average pool 4, linear.
+
+    depth    18 or 34 (basic blocks), 50 (bottlenecks).
+    stem     "small": 3x3, stride 1 (CIFAR; also the paper's Imagenette network, whose last maps are 7x7 after the
+             pool); "strided": 3x3, stride 2 (the paper's Tiny ImageNet network); "large": 7x7, stride 2 and a max pool
+             (ImageNet).
+    """
+
+    depth: int = 18
+    stem: str = "small"
+
+    BLOCKS: ClassVar = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
+    SHRINKS: ClassVar = {"small": 1, "strided": 2, "large": 4}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.depth not in self.BLOCKS:
+            raise ValueError(f"depth must be one of {sorted(self.BLOCKS)}, got {self.depth!r}")
+        if self.stem not in self.SHRINKS:
+            raise ValueError(f"stem must be one of {', '.join(self.SHRINKS)}, got {self.stem!r}")
+
+    def layers(self, image: ImageShape, classes: int) -> nn.Module:
+        block = Bottleneck if self.depth >= 50 else BasicBlock
+        layers = self._stem(image.channels)
+        channels = WIDTHS[0]
+        for stage, (width, count) in enumerate(zip(WIDTHS, self.BLOCKS[self.depth], strict=True)):
+            for index in range(count):
+                layers.append(block(self, channels, width, stride=2 if stage and not index else 1))
+                channels = width * block.expansion
+        rows, columns = (self._last(size, image) // 4 for size in (image.height, image.width))
+        return nn.Sequential(
+            *layers, nn.AvgPool2d(4), nn.Flatten(), self.head(channels * rows * columns, classes, bias=True)
+        )
+
+    def _stem(self, channels: int) -> list[nn.Module]:
+        width = WIDTHS[0]
+        if self.stem == "large":
+            convolution = nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False)
+            return [convolution, self.norm(width), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
+        convolution = nn.Conv2d(channels, width, 3, stride=self.SHRINKS[self.stem], padding=1, bias=False)
+        return [convolution, self.norm(width), nn.ReLU()]
+
+    def _last(self, size: int, image: ImageShape) -> int:
+        """The side of the last maps; every halving rounds up, and the average pool needs four pixels."""
+        shrink = 8 * self.SHRINKS[self.stem]
+        last = -(-size // shrink)
+        if last < 4:
+            raise ValueError(
+                f"this ResNet shrinks images by {shrink} and then averages 4x4: it needs at least {3 * shrink + 1} "
+                f"pixels a side, got {image.height}x{image.width}"
+            )
+        return last
+
+
+class BasicBlock(nn.Module):
+    """relu(BN(conv(relu(BN(conv(x))))) + shortcut(x))."""
+
+    expansion: ClassVar = 1
+
+    def __init__(self, network: Network, channels: int, width: int, *, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 3, stride=stride, padding=1, bias=False)
+        self.norm1 = network.norm(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.norm2 = network.norm(width)
+        self.shortcut = _shortcut(network, channels, width, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+
+
+class Bottleneck(nn.Module):
+    """The same with three convolutions: 1x1, 3x3 (which carries the stride), 1x1 to four times the width."""
+
+    expansion: ClassVar = 4
+
+    def __init__(self, network: Network, channels: int, width: int, *, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 1, bias=False)
+        self.norm1 = network.norm(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False)
+        self.norm2 = network.norm(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.norm3 = network.norm(4 * width)
+        self.shortcut = _shortcut(network, channels, 4 * width, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.norm1(self.conv1(x)))
+        y = F.relu(self.norm2(self.conv2(y)))
+        return F.relu(self.norm3(self.conv3(y)) + self.shortcut(x))
+
+
+def _shortcut(network: Network, channels: int, width: int, stride: int) -> nn.Module:
+    if stride == 1 and channels == width:
+        return nn.Identity()
+    return nn.Sequential(nn.Conv2d(channels, width, 1, stride=stride, bias=False), network.norm(width))
