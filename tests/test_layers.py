@@ -9,6 +9,7 @@ ROWS = [
     {"schedules"},
     {"checks"},
     {"noise"},
+    {"augment"},
     {"maps"},
     {"estimators"},
     {"shards", "weights", "rules", "guard"},
