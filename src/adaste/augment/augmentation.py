@@ -148,8 +148,14 @@ def _channels_first(pixels: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _constants(values: list[float], device: torch.device) -> Tensor:
-    # Filled on the device: a copy from the host could not be captured in a CUDA graph.
-    return torch.stack([torch.full((), value, device=device) for value in values])
+    """One number per channel."""
+    # Computed on the device: a copy from the host could not be captured in a CUDA graph. By `where`, and not by a stack
+    # of numbers, which a compiler does not fuse with its use.
+    channel = torch.arange(len(values), device=device)
+    chosen = torch.full(channel.shape, values[0], dtype=torch.float32, device=device)
+    for index, value in enumerate(values[1:], start=1):
+        chosen = torch.where(channel == index, value, chosen)
+    return chosen
 
 
 def _checked(size: Size) -> Size:
