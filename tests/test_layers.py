@@ -9,7 +9,7 @@ ROWS = [
     {"schedules"},
     {"checks"},
     {"noise"},
-    {"maps", "models"},
+    {"maps", "models", "augment"},
     {"estimators"},
     {"shards", "weights", "rules", "guard"},
     {"stepping", "refusals", "states"},

@@ -48,6 +48,8 @@ class Network(ABC):
         for module in model.modules():
             if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+            if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+                module.num_batches_tracked = None  # a count nobody reads, at the price of a kernel per layer and step
         return model
 
     @abstractmethod

@@ -1,0 +1,84 @@
+"""One process among several of a run (DDP), or alone."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes that train one network together."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and speaks for all."""
+        return self.rank == 0
+
+    def share(self, batch: int) -> int:
+        """This process' part of a global batch."""
+        if batch % self.size:
+            raise ValueError(
+                f"the batch is divided among all processes: it must be a multiple of {self.size}, got {batch}"
+            )
+        return batch // self.size
+
+    def add(self, values: Tensor) -> Tensor:
+        """The sum over all processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def largest(self, value: int, device: torch.device) -> int:
+        """The largest value any process has: all learn the same."""
+        if self.size == 1:
+            return value
+        values = torch.tensor(value, device=device)
+        dist.all_reduce(values, op=dist.ReduceOp.MAX)
+        return int(values)
+
+    def from_leader(self, value: Any) -> Any:
+        """What the leading process has."""
+        if self.size == 1:
+            return value
+        values = [value]
+        dist.broadcast_object_list(values)
+        return values[0]
+
+    def average_buffers(self, model: nn.Module) -> None:
+        """Give all processes the mean of their BatchNorm statistics, which each has gathered from its own part.
+
+        Running statistics are linear in those of the batches: averaging them now or later is the same.
+        """
+        for buffer in model.buffers():
+            if self.size > 1 and buffer.is_floating_point():
+                dist.all_reduce(buffer)
+                buffer /= self.size
+
+
+def join_world(device: torch.device) -> World:
+    """The world that torchrun has started this process in; alone without torchrun."""
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        return World()
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    return World(dist.get_rank(), dist.get_world_size())
+
+
+def leave_world(world: World) -> None:
+    """End the process group, if there is one."""
+    if world.size > 1:
+        dist.destroy_process_group()
+
+
+def local_device(device: torch.device) -> torch.device:
+    """The device of this process: torchrun gives every process of a machine a GPU of its own."""
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
+    return device
+

@@ -1,0 +1,54 @@
+"""BatchNorm over all processes of a run."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.nn.functional import all_reduce
+
+
+class SynchronizedBatchNorm(nn.BatchNorm2d):
+    """BatchNorm with the statistics of the global batch, on CPUs as well as on GPUs.
+
+    (torch's own SyncBatchNorm runs on GPUs only, and could not be tested without several of them.)
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least two dimensions, got {input.dim()}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(input)
+        axes = [axis for axis in range(input.dim()) if axis != 1]
+        shape = [1, -1, *(1 for _ in range(input.dim() - 2))]
+        values = input.float()
+        count = torch.tensor([values.numel() / values.shape[1]], device=values.device)
+        total = torch.cat([values.sum(axes), (values * values).sum(axes), count])
+        total = cast("Tensor", all_reduce(total))  # type: ignore[no-untyped-call]
+        channels = values.shape[1]
+        size = total[-1].detach()
+        mean = total[:channels] / size
+        variance = (total[channels:-1] / size - mean * mean).clamp(min=0)
+        with torch.no_grad():
+            if self.running_mean is not None and self.running_var is not None and self.momentum is not None:
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(variance * size / (size - 1), self.momentum)
+        normal = (values - mean.view(shape)) * torch.rsqrt(variance + self.eps).view(shape)
+        if self.affine:
+            normal = normal * self.weight.view(shape) + self.bias.view(shape)
+        return normal.to(input.dtype)
+
+
+def synchronize_norms(model: nn.Module) -> nn.Module:
+    """`model` with every BatchNorm replaced by one over all processes, its statistics and parameters kept."""
+    for name, module in model.named_children():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d) and not isinstance(module, SynchronizedBatchNorm):
+            new = SynchronizedBatchNorm(
+                module.num_features, eps=module.eps, momentum=module.momentum, affine=module.affine
+            )
+            new._parameters, new._buffers = module._parameters, module._buffers
+            setattr(model, name, new)
+        else:
+            synchronize_norms(module)
+    return model
