@@ -103,6 +103,26 @@ class LatentOptimizer(Optimizer):
         """The number of steps made."""
         return int(self._steps)
 
+    @property
+    def clock(self) -> int | Tensor:
+        """The same where it lives: with `compile` or `capturable` a tensor on the device of the weights."""
+        return self._steps
+
+    def latents(self) -> Iterator[tuple[str, Tensor]]:
+        """Name and latent of every binary weight, one number per weight: its sign is the exported one."""
+        for cell, estimator in self._with_estimators(self._cells()):
+            if estimator.binary:
+                yield cell.name, estimator.position(local(cell.latent.detach()))
+
+    @torch.no_grad()
+    def is_soft(self) -> bool:
+        """Whether any weight the network computes with differs from the one it would be exported with."""
+        differ = [
+            (local(cell.weight) != _exported(cell, estimator)).any()
+            for cell, estimator in self._with_estimators(self._cells())
+        ]
+        return bool(torch.stack(differ).any())
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings; what is not given is as it was given to the optimizer."""
         params = param_group["params"]
@@ -164,8 +184,7 @@ class LatentOptimizer(Optimizer):
         try:
             with torch.no_grad():
                 for cell, estimator in self._with_estimators(cells):
-                    weight, latent = local(cell.weight), local(cell.latent)
-                    weight.copy_(estimator.binarize(latent, weight.to(latent.dtype)))
+                    local(cell.weight).copy_(_exported(cell, estimator))
             yield
         finally:
             self._rounded = nested
@@ -380,3 +399,9 @@ class LatentOptimizer(Optimizer):
 
 def _on_parameter(method: Method, cell: _Cell) -> Method:
     return replace(method, estimator=method.estimator.on_parameter(cell.slot, first_element(cell.weight)))
+
+
+def _exported(cell: _Cell, estimator: Estimator) -> Tensor:
+    """The weights of one parameter as they would be exported."""
+    weight, latent = local(cell.weight), local(cell.latent)
+    return estimator.binarize(latent, weight.to(latent.dtype)).to(weight.dtype)

@@ -1,0 +1,23 @@
+"""The training step and the evaluation, each run eagerly, compiled, or as a CUDA graph, with the same result."""
+
+from adaste.engine.evaluation import Evaluation, NormEstimation, Score
+from adaste.engine.feed import Feed, Resident
+from adaste.engine.step import Progress, TrainingStep
+from adaste.engine.streaming import Streaming
+from adaste.engine.walk import Walk
+from adaste.engine.ways import Choice, Way, choose_way
+
+__all__ = [
+    "Choice",
+    "Evaluation",
+    "Feed",
+    "NormEstimation",
+    "Progress",
+    "Resident",
+    "Score",
+    "Streaming",
+    "TrainingStep",
+    "Walk",
+    "Way",
+    "choose_way",
+]

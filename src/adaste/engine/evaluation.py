@@ -1,0 +1,142 @@
+"""Accuracy of a network on a split, and BatchNorm statistics for weights other than those of training."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from adaste.augment import Augmentation
+from adaste.distributed import World
+from adaste.engine.replay import Replayed
+from adaste.engine.walk import Walk
+from adaste.engine.ways import Way
+
+BATCH = 1000
+"""Images in a batch of evaluation, where no gradients take memory."""
+
+PADDING = -1
+"""Stands for an image that fills up the last batch."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a network reaches on a split."""
+
+    loss: float
+    accuracy: float
+    """In percent."""
+    count: int
+
+
+class Evaluation:
+    """Mean cross-entropy and accuracy of `network`, in evaluation mode, with the weights it has when called."""
+
+    def __init__(
+        self, *, network: nn.Module, walk: Walk, augmentation: Augmentation, dtype: torch.dtype, way: Way, world: World
+    ) -> None:
+        self._network, self._walk, self._augmentation = network, walk, augmentation
+        self._dtype, self._world = dtype, world
+        self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
+        self._order = evaluation_order(walk.feed.count, world)
+        self._run = program(self._step, way)
+
+    @torch.no_grad()
+    def __call__(self) -> Score:
+        self._walk.begin(self._order, {})
+        self._totals.zero_()
+        with in_mode(self._network, training=False):
+            for _ in self._order:
+                self._walk.feed.advance()
+                self._run()
+        loss, correct, count = self._world.add(self._totals.clone()).tolist()
+        return Score(loss / count, 100 * correct / count, round(count))
+
+    def _step(self) -> None:
+        taken = self._walk.take()
+        logits = self._network(self._augmentation.prepare(taken.images, self._dtype)).float()
+        real = taken.index != PADDING
+        losses = torch.where(real, F.cross_entropy(logits, taken.labels, reduction="none"), 0.0)
+        correct = real & (logits.argmax(1) == taken.labels)
+        self._totals.add_(torch.stack([losses.double().sum(), correct.sum().double(), real.sum().double()]))
+
+
+class NormEstimation:
+    """BatchNorm statistics for the weights the network has now: the means over `order`ed batches, not augmented.
+
+    While weights are soft, the running statistics belong to the soft weights; the rounded ones need their own.
+    """
+
+    def __init__(
+        self, *, network: nn.Module, walk: Walk, augmentation: Augmentation, dtype: torch.dtype, way: Way, order: Tensor
+    ) -> None:
+        self._network, self._walk, self._augmentation, self._dtype = network, walk, augmentation, dtype
+        self._order = order
+        self._norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
+        self._buffers = [
+            buffer for norm in self._norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None
+        ]
+        self._run = program(self._step, way)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Inside, the network has the new statistics; afterwards those of training again."""
+        kept = [buffer.clone() for buffer in self._buffers]
+        try:
+            self._estimate()
+            yield
+        finally:
+            torch._foreach_copy_(self._buffers, kept)
+
+    @torch.no_grad()
+    def _estimate(self) -> None:
+        momenta = [norm.momentum for norm in self._norms]
+        sums = [torch.zeros_like(buffer) for buffer in self._buffers]
+        self._walk.begin(self._order, {})
+        with in_mode(self._network, training=True):
+            try:
+                for norm in self._norms:
+                    norm.momentum = 1.0  # the running statistics are then those of the last batch
+                for _ in self._order:
+                    self._walk.feed.advance()
+                    self._run()
+                    torch._foreach_add_(sums, self._buffers)
+            finally:
+                for norm, momentum in zip(self._norms, momenta, strict=True):
+                    norm.momentum = momentum
+        torch._foreach_div_(sums, float(len(self._order)))
+        torch._foreach_copy_(self._buffers, sums)
+
+    def _step(self) -> None:
+        self._network(self._augmentation.prepare(self._walk.take().images, self._dtype))
+
+
+def program(step: Callable[[], None], way: Way) -> Callable[[], None]:
+    """A step without gradients, the given way."""
+    if way is Way.EAGER:
+        return step
+    fast = torch.compile(step, dynamic=False)
+    return Replayed(fast) if way is Way.GRAPH else fast
+
+
+def evaluation_order(count: int, world: World) -> Tensor:
+    """The images of each step on this process, (steps, b): together the processes see every image once."""
+    batch = min(BATCH, -(-count // world.size))
+    steps = -(-count // (batch * world.size))
+    index = torch.arange(steps * batch * world.size)
+    index = torch.where(index < count, index, PADDING)
+    return index.view(steps, world.size, batch)[:, world.rank].contiguous()
+
+
+@contextmanager
+def in_mode(network: nn.Module, *, training: bool) -> Iterator[None]:
+    """`network` in training or evaluation mode, afterwards in the mode it was in."""
+    before = network.training
+    network.train(training)
+    try:
+        yield
+    finally:
+        network.train(before)

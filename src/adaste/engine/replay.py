@@ -1,0 +1,40 @@
+"""A function of no arguments, run again and again: as it is, or captured once as a CUDA graph and replayed."""
+
+from collections.abc import Callable
+
+import torch
+
+WARM_UP = 3
+"""Calls before the capture: compilers and cuDNN choose their kernels in these."""
+
+
+class Replayed:
+    """`function` as a CUDA graph. The first calls run it as it is, so every call counts and nothing must be undone.
+
+    It must change tensors in place, always the same ones, and never wait for the device.
+    """
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._calls = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        if self._graph is None and self._calls < WARM_UP:
+            self._calls += 1
+            self._aside()
+            return
+        if self._graph is None:
+            self._graph = torch.cuda.CUDAGraph()
+            # Other threads may go on copying batches meanwhile.
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+                self._function()
+        self._graph.replay()
+
+    def _aside(self) -> None:
+        """On a side stream, as captures ask for what precedes them."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._function()
+        torch.cuda.current_stream().wait_stream(stream)

@@ -1,0 +1,99 @@
+"""One training step: augment, forward, backward, update; eager, compiled, or as one CUDA graph."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from adaste.augment import Augmentation, loss
+from adaste.engine.replay import Replayed
+from adaste.engine.walk import Walk
+from adaste.engine.ways import Way
+from adaste.optim import LatentOptimizer
+from adaste.schedules import Schedule
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the steps of an epoch have met so far, on this process."""
+
+    loss: float
+    """Summed over images."""
+    correct: float
+    seen: float
+    first_bad: int
+    """The step whose loss was not finite; -1 while all were."""
+
+
+class TrainingStep:
+    """Call it once per step. Nothing in it waits for the device, and every number that changes is read from a tensor.
+
+    rates   one per parameter group of the optimizer: its learning rate, a number or a schedule in steps.
+    """
+
+    def __init__(
+        self,
+        *,
+        network: nn.Module,
+        optimizer: LatentOptimizer,
+        walk: Walk,
+        augmentation: Augmentation,
+        rates: list[float | Schedule],
+        label_smoothing: float,
+        dtype: torch.dtype,
+        way: Way,
+    ) -> None:
+        self._network, self._optimizer, self._walk = network, optimizer, walk
+        self._augmentation, self._label_smoothing, self._dtype = augmentation, label_smoothing, dtype
+        self._scheduled = [
+            (group, rate)
+            for group, rate in zip(optimizer.param_groups, rates, strict=True)
+            if isinstance(rate, Schedule)
+        ]
+        self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
+        self._first_bad = torch.full((), -1, dtype=torch.int64, device=walk.device)
+        self._forward = self._loss if way is Way.EAGER else torch.compile(self._loss, dynamic=False)
+        self._run = Replayed(self._step) if way is Way.GRAPH else self._step
+
+    def __call__(self) -> None:
+        self._walk.feed.advance()
+        self._run()
+
+    def progress(self) -> Progress:
+        """The totals so far; waits for the device."""
+        total, correct, seen = self._totals.tolist()
+        return Progress(total, correct, seen, int(self._first_bad))
+
+    def resume(self, progress: Progress) -> None:
+        """Go on from totals of before."""
+        self._totals.copy_(torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64))
+        self._first_bad.fill_(progress.first_bad)
+
+    def _step(self) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        self._forward().backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+
+    def _loss(self) -> Tensor:
+        taken = self._walk.take()
+        batch = self._augmentation.apply(taken.images, taken.labels, taken.draws, self._dtype)
+        logits = self._network(batch.images)
+        value = loss(logits, batch, self._label_smoothing)
+        self._account(taken.step, value.detach(), logits.argmax(1) == batch.labels)
+        self._set_rates()
+        return value
+
+    def _account(self, step: Tensor, value: Tensor, right: Tensor) -> None:
+        seen = torch.full_like(value, len(right))
+        self._totals.add_(torch.stack([value * seen, right.sum().to(value.dtype), seen]).double())
+        known = value.isfinite() | (self._first_bad >= 0)
+        self._first_bad.copy_(torch.where(known, self._first_bad, step))
+
+    def _set_rates(self) -> None:
+        clock = self._optimizer.clock
+        for group, schedule in self._scheduled:
+            rate = schedule.at(clock)
+            if isinstance(group["lr"], Tensor) and isinstance(rate, Tensor):
+                group["lr"].copy_(rate)
+            else:
+                group["lr"] = rate

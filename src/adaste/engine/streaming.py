@@ -1,0 +1,121 @@
+"""Images that stay on the host: a thread reads ahead, and copies to the device run beside the steps."""
+
+import queue
+import threading
+from collections.abc import Generator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adaste.data import Split
+from adaste.engine.feed import Feed
+
+SLOTS = 3
+"""Batches on their way: one being read, one ready, one being copied."""
+
+
+class Streaming(Feed):
+    """Images in the memory of the host, or memory-mapped from its disk."""
+
+    def __init__(self, split: Split, device: torch.device, batch: int) -> None:
+        super().__init__(split)
+        self._split = split
+        shape = (batch, *split.images.shape[1:])
+        # The step reads here, always at the same place, so that it can be captured.
+        self._images = torch.zeros(shape, dtype=torch.uint8, device=device)
+        self._labels = torch.zeros(batch, dtype=torch.int64, device=device)
+        self._slots = [_Slot(shape, device) for _ in range(SLOTS)]
+        self._pass: Generator[_Slot, None, None] | None = None
+
+    def start(self, order: Tensor, first: int) -> None:
+        if self._pass is not None:
+            self._pass.close()
+        self._pass = self._read_ahead(order[first:].numpy())
+
+    def advance(self) -> None:
+        if self._pass is None:
+            raise RuntimeError("advance() before start(): a pass over the data must begin first")
+        slot = next(self._pass)
+        self._images.copy_(slot.images)
+        self._labels.copy_(slot.labels)
+        slot.done()
+
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        return self._images, self._labels
+
+    def _read_ahead(self, order: np.ndarray) -> Generator["_Slot", None, None]:
+        free: queue.Queue[_Slot] = queue.Queue()
+        ready: queue.Queue[_Slot | BaseException] = queue.Queue()
+        stopped = threading.Event()
+        for slot in self._slots:
+            free.put(slot)
+
+        def read() -> None:
+            try:
+                for index in order:
+                    slot = free.get()
+                    if stopped.is_set():
+                        return
+                    slot.read(self._split, index)
+                    ready.put(slot)
+            except BaseException as error:  # handed to the thread that trains, which raises it
+                ready.put(error)
+
+        thread = threading.Thread(target=read, name="adaste-feed", daemon=True)
+        thread.start()
+        try:
+            for _ in order:
+                found = ready.get()
+                if isinstance(found, BaseException):
+                    raise found
+                yield found
+                free.put(found)
+        finally:
+            stopped.set()
+            for slot in self._slots:
+                free.put(slot)
+            thread.join()
+
+
+class _Slot:
+    """One batch on its way to the device: filled by the reading thread, which also sends it."""
+
+    def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
+        gpu = device.type == "cuda"
+        self._host_images = torch.zeros(shape, dtype=torch.uint8, pin_memory=gpu)
+        self._host_labels = torch.zeros(shape[0], dtype=torch.int64, pin_memory=gpu)
+        self._stream = torch.cuda.Stream(device) if gpu else None
+        self._arrived = torch.cuda.Event() if gpu else None  # type: ignore[no-untyped-call]
+        self._consumed = torch.cuda.Event() if gpu else None  # type: ignore[no-untyped-call]
+        self._device_images = torch.zeros(shape, dtype=torch.uint8, device=device) if gpu else self._host_images
+        self._device_labels = torch.zeros(shape[0], dtype=torch.int64, device=device) if gpu else self._host_labels
+
+    def read(self, split: Split, index: np.ndarray) -> None:
+        """Gather the images on the host, and send them to the device on a stream of their own."""
+        if self._consumed is not None:
+            self._consumed.synchronize()
+        np.take(split.images, index, axis=0, out=self._host_images.numpy())
+        np.take(split.labels, index, axis=0, out=self._host_labels.numpy())
+        if self._stream is not None and self._arrived is not None:
+            with torch.cuda.stream(self._stream):
+                self._device_images.copy_(self._host_images, non_blocking=True)
+                self._device_labels.copy_(self._host_labels, non_blocking=True)
+                self._arrived.record(self._stream)
+
+    @property
+    def images(self) -> Tensor:
+        """The images, once they have arrived, for the stream that asks."""
+        if self._arrived is not None:
+            self._arrived.wait()
+        return self._device_images
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels; ask for the images first."""
+        return self._device_labels
+
+    def done(self) -> None:
+        """The stream that asked has read what it wanted."""
+        if self._consumed is not None:
+            self._consumed.record()
