@@ -8,6 +8,8 @@ import adaste
 ROWS = [
     {"schedules"},
     {"checks"},
+    {"files"},
+    {"data"},
     {"noise"},
     {"maps", "models", "augment"},
     {"estimators"},

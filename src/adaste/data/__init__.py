@@ -1,0 +1,23 @@
+"""Data sets of images, read from the files of their publishers and decoded once. Knows nothing of binary training."""
+
+from adaste.data.dataset import Dataset, Split, subset
+from adaste.data.download import Download
+from adaste.data.errors import DataError
+from adaste.data.loading import available, data_folder, get, load, source_named
+from adaste.data.source import Source
+from adaste.data.sources import SOURCES
+
+__all__ = [
+    "SOURCES",
+    "DataError",
+    "Dataset",
+    "Download",
+    "Source",
+    "Split",
+    "available",
+    "data_folder",
+    "get",
+    "load",
+    "source_named",
+    "subset",
+]

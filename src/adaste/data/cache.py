@@ -1,0 +1,164 @@
+"""Decoded data sets on the disk: four arrays to be memory-mapped and a manifest that says what they must be.
+
+    .adaste-cache/<digest>/{train,test}-{images,labels}.npy, manifest.json
+
+An entry is written beside its place and renamed, so that one that is there is complete. Every array is compared with
+the hash in the manifest when it is opened; a damaged entry is written again.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adaste.data.dataset import Dataset, Split
+from adaste.data.digests import array_hash
+from adaste.data.errors import DataError
+from adaste.data.layout import Content, Part
+from adaste.files import NotWrittenError, folder_beside, write_atomically
+
+FOLDER = ".adaste-cache"
+MANIFEST = "manifest.json"
+FORMAT = 1
+IMAGES_AT_A_TIME = 1024
+
+log = logging.getLogger("adaste.data")
+
+Normal = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and standard deviation of every channel, on the scale 0..1."""
+
+
+class _DamagedError(Exception):
+    """An entry is not what its manifest says."""
+
+
+def cache_folder(folder: Path) -> Path:
+    """Where the caches of a data folder lie: inside it, or in the user's cache directory where it is not writable."""
+    place = folder / FOLDER
+    try:
+        if folder.is_dir():
+            place.mkdir(exist_ok=True)
+            if os.access(place, os.W_OK):
+                return place
+    except OSError:
+        log.debug("%s cannot be made, the user's cache directory is used", place)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adaste"
+    home.mkdir(parents=True, exist_ok=True)
+    return home
+
+
+def cached(entry: Path, name: str, read: Callable[[], Content], normal: Normal | None) -> Dataset:
+    """The data set in the folder `entry`, whose name is its digest; read and written there if need be."""
+    if entry.exists():
+        try:
+            return _open(entry, name)
+        except _DamagedError as error:
+            log.warning("the cache %s is damaged (%s): it is made again", entry, error)
+            _remove(entry)
+    _write(entry, name, read(), normal)
+    try:
+        return _open(entry, name)
+    except _DamagedError as error:
+        raise DataError(f"{entry} was written and read back differently ({error}): check the disk") from error
+
+
+def _open(entry: Path, name: str) -> Dataset:
+    try:
+        manifest = json.loads((entry / MANIFEST).read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT or manifest["name"] != name:
+            raise _DamagedError("it is another data set or of another version")
+        arrays = {file: _array(entry / file, **expected) for file, expected in manifest["arrays"].items()}
+        train, test = (Split(arrays[f"{part}-images.npy"], arrays[f"{part}-labels.npy"]) for part in ("train", "test"))
+        mean, std = tuple(manifest["mean"]), tuple(manifest["std"])
+        return Dataset(name, tuple(manifest["classes"]), train, test, mean, std, digest=entry.name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _DamagedError(f"{type(error).__name__}: {error}") from error
+
+
+def _array(path: Path, *, bytes: int, sha256: str) -> NDArray[Any]:
+    size = path.stat().st_size
+    if size != bytes:
+        raise _DamagedError(f"{path.name} has {size:,} bytes instead of {bytes:,}")
+    if array_hash(path) != sha256:
+        raise _DamagedError(f"{path.name} has another content")
+    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
+
+
+def _write(entry: Path, name: str, content: Content, normal: Normal | None) -> None:
+    with _taking_the_place_of(entry) as folder:
+        for part, source in (("train", content.train), ("test", content.test)):
+            np.save(folder / f"{part}-labels.npy", source.labels)
+            _fill(folder / f"{part}-images.npy", source)
+        mean, std = normal or _mean_and_std(np.load(folder / "train-images.npy", mmap_mode="r"))
+        arrays = {
+            path.name: {"bytes": path.stat().st_size, "sha256": array_hash(path)}
+            for path in sorted(folder.glob("*.npy"))
+        }
+        manifest = {
+            "format": FORMAT,
+            "name": name,
+            "classes": content.classes,
+            "mean": mean,
+            "std": std,
+            "arrays": arrays,
+        }
+        write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+
+
+def _fill(path: Path, part: Part) -> None:
+    shape = (len(part.labels), *part.shape)
+    images = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+    if hasattr(os, "posix_fallocate"):
+        # A full disk must be an error now: on writing to mapped memory it would kill the process.
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    part.fill(images)
+    images.flush()
+
+
+@contextmanager
+def _taking_the_place_of(entry: Path) -> Iterator[Path]:
+    """A folder to write to that becomes `entry` at the end, unless another process was faster."""
+    try:
+        with folder_beside(entry) as folder:
+            yield folder
+            try:
+                folder.rename(entry)
+            except OSError:
+                if not (entry / MANIFEST).is_file():
+                    raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise NotWrittenError(error.errno, f"could not write the cache {entry} ({reason}); nothing was kept") from error
+
+
+def _remove(entry: Path) -> None:
+    """Renamed first: no other process finds half of it."""
+    with folder_beside(entry) as aside:
+        try:
+            entry.rename(aside / entry.name)
+        except FileNotFoundError:
+            log.debug("%s was removed by another process", entry)
+
+
+def _mean_and_std(images: NDArray[np.uint8]) -> Normal:
+    """Per channel, in exact integer arithmetic: the result does not depend on an order of summation."""
+    channels = images.shape[-1]
+    total, squares = np.zeros(channels, np.int64), np.zeros(channels, np.int64)
+    for start in range(0, len(images), IMAGES_AT_A_TIME):
+        values = np.asarray(images[start : start + IMAGES_AT_A_TIME]).reshape(-1, channels)
+        counts = np.stack([np.bincount(values[:, channel], minlength=256) for channel in range(channels)])
+        levels = np.arange(256)
+        total += counts @ levels
+        squares += counts @ levels**2
+    count = images.size // channels
+    mean = total / count
+    std = np.sqrt(np.maximum(squares / count - mean**2, 0)) / 255
+    return tuple((mean / 255).tolist()), tuple(np.where(std > 0, std, 1.0).tolist())

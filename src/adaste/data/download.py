@@ -1,0 +1,137 @@
+"""Files from their publishers: resumed where they broke off, and compared with the published checksum."""
+
+import hashlib
+import http.client
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from adaste.checks import require
+from adaste.data.errors import DataError
+from adaste.data.progress import bar
+
+BLOCK = 1 << 18
+TIMEOUT = 60.0
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""Answers of a server after which it is worth asking again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Download:
+    """A file at its publisher: `path` is where it belongs inside the data folder."""
+
+    url: str
+    path: str
+    bytes: int
+    md5: str
+
+    def __post_init__(self) -> None:
+        require("bytes", self.bytes, least=1)
+        if not self.url.startswith(("https://", "http://")):
+            raise ValueError(f"url must begin with https:// or http://, got {self.url!r}")
+        if len(self.md5) != 32:
+            raise ValueError(f"md5 must have 32 hexadecimal digits, got {self.md5!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How often a download is tried, and how long it is waited before the second time; then twice as long."""
+
+    attempts: int = 5
+    first_pause: float = 2.0
+    sleep: Callable[[float], None] = time.sleep
+
+
+class _RejectedError(Exception):
+    """The server's answer will not change by asking again."""
+
+
+def fetch(download: Download, folder: Path, *, progress: bool, patience: Patience | None = None) -> Path:
+    """Download a file into `folder` unless it is there already, and give its path."""
+    target = folder / download.path
+    if target.is_file() and _is_whole(target, download):
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    with bar(target.name, download.bytes, shown=progress, in_bytes=True) as show:
+        _persevere(download, part, show, patience or Patience())
+    if not _is_whole(part, download):
+        part.unlink()
+        raise DataError(
+            f"{download.url} gave other bytes than published (md5 {download.md5} was expected); "
+            "the file was removed, try again later or fetch it elsewhere"
+        )
+    part.replace(target)
+    return target
+
+
+def _persevere(download: Download, part: Path, show: Callable[[int], None], patience: Patience) -> None:
+    pause = patience.first_pause
+    for attempt in range(1, patience.attempts + 1):
+        try:
+            _continue(download, part, show)
+            return
+        except _RejectedError as error:
+            raise DataError(f"{download.url} could not be downloaded: {error}") from error
+        except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+            if attempt == patience.attempts:
+                raise DataError(
+                    f"{download.url} could not be downloaded in {attempt} attempts, the last one failed with: {error}; "
+                    f"what arrived is in {part} and will be continued"
+                ) from error
+        patience.sleep(pause)
+        pause *= 2
+
+
+def _continue(download: Download, part: Path, show: Callable[[int], None]) -> None:
+    """Fetch what is missing of `part`; an error if the connection ends before the file does."""
+    done = part.stat().st_size if part.is_file() else 0
+    if done > download.bytes:
+        part.unlink()
+        done = 0
+    if done == download.bytes:
+        return
+    request = urllib.request.Request(download.url, headers={"User-Agent": "adaste"})
+    if done:
+        request.add_header("Range", f"bytes={done}-")
+    with _answer(request, part) as answer:
+        if answer.status != 206 or not answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
+            done = 0  # the server sends the whole file, whatever it was asked for
+        with part.open("ab" if done else "wb") as file:
+            while block := answer.read(min(BLOCK, download.bytes - done + 1)):
+                done += len(block)
+                if done > download.bytes:
+                    part.unlink()
+                    raise _RejectedError(f"the file is larger than the published {download.bytes:,} bytes")
+                file.write(block)
+                show(done)
+            file.flush()
+            os.fsync(file.fileno())
+    if done < download.bytes:
+        raise ConnectionError(f"the connection ended after {done:,} of {download.bytes:,} bytes")
+
+
+def _answer(request: urllib.request.Request, part: Path) -> http.client.HTTPResponse:
+    try:
+        answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code == 416:  # the server has less than we have: begin anew
+            part.unlink(missing_ok=True)
+        elif error.code not in PASSING:
+            raise _RejectedError(f"the server answered {error.code} {error.reason}") from error
+        raise
+    return answer
+
+
+def _is_whole(path: Path, download: Download) -> bool:
+    if path.stat().st_size != download.bytes:
+        return False
+    found = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            found.update(block)
+    return found.hexdigest() == download.md5

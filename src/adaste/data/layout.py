@@ -1,0 +1,104 @@
+"""What a layout of files is: where it lies, which files it consists of, and how they are read.
+
+A layout never keeps all decoded images in memory: it says how many there are and fills the array it is given.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adaste.data.errors import DataError, some
+
+
+@dataclass(frozen=True)
+class Part:
+    """The training or the test images before they are decoded; `shape` is that of one image."""
+
+    labels: NDArray[np.int64]
+    shape: tuple[int, int, int]
+    fill: Callable[[NDArray[np.uint8]], None]
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that is read from the files of a data set."""
+
+    classes: tuple[str, ...]
+    train: Part
+    test: Part
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An archive as published, and the folder inside it that holds the data."""
+
+    name: str
+    root: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout(ABC):
+    """One way a data set is laid out in files. Frozen: its fields say all that decides what is read."""
+
+    roots: tuple[str, ...]
+    """Folders it may lie in, relative to the folder of all data."""
+
+    archives: tuple[Archive, ...] = ()
+
+    def find(self, folder: Path) -> Path | None:
+        """The folder that holds it: one of its roots, or `folder` itself where that is named like one."""
+        places = [folder / root for root in self.roots]
+        if folder.resolve().name in self.roots:
+            places.append(folder)
+        return next((place for place in places if place.is_dir()), None)
+
+    def find_archive(self, folder: Path) -> Archive | None:
+        """The archive that holds it."""
+        return next((archive for archive in self.archives if (folder / archive.name).is_file()), None)
+
+    def expected(self) -> str:
+        """What is looked for, in words."""
+        folders = " or ".join(f"{root}/" for root in self.roots)
+        return " or ".join([folders, *(archive.name for archive in self.archives)])
+
+    @abstractmethod
+    def files(self, root: Path) -> list[Path]:
+        """All files its content depends on, in a fixed order; a DataError where some are missing."""
+
+    @abstractmethod
+    def read(self, root: Path, *, progress: bool) -> Content:
+        """What the files say; a DataError where they are damaged."""
+
+    def options(self) -> dict[str, Any]:
+        """What decides the decoded images besides the files; part of the digest."""
+        return {}
+
+
+def ready(images: NDArray[np.uint8], labels: NDArray[Any]) -> Part:
+    """A part whose images are in memory already."""
+    height, width, channels = images.shape[1:]
+    return Part(labels.astype(np.int64), (height, width, channels), partial(_copy, images))
+
+
+def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
+    target[...] = source
+
+
+def require_labels(labels: Sequence[int] | NDArray[Any], classes: int, path: Path) -> NDArray[np.int64]:
+    """Labels as an array, each the index of a class."""
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:  # lists of different lengths
+        raise DataError(f"{path}: the labels are not a list of whole numbers ({error})") from None
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise DataError(f"{path}: labels must be a list of whole numbers, got {array.dtype} of the shape {array.shape}")
+    wrong = set(array[(array < 0) | (array >= classes)].tolist())
+    if wrong:
+        raise DataError(f"{path}: labels must be 0 to {classes - 1} ({classes} classes), found {some(map(str, wrong))}")
+    return array.astype(np.int64)

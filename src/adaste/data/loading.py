@@ -1,0 +1,140 @@
+"""From a name and a folder to a data set: find the files, extract them, decode them once, open what was decoded."""
+
+import dataclasses
+import logging
+import os
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from adaste.data.archives import extract
+from adaste.data.cache import FORMAT, cache_folder, cached
+from adaste.data.dataset import Dataset
+from adaste.data.digests import content_digest, digest_of
+from adaste.data.download import fetch
+from adaste.data.errors import DataError, listing
+from adaste.data.folders import ClassFolders
+from adaste.data.layout import Layout
+from adaste.data.source import Source
+from adaste.data.sources import FOLDER, SOURCES
+
+ENVIRONMENT = "ADASTE_DATA"
+SIDES = range(8, 1025)
+
+log = logging.getLogger("adaste.data")
+
+
+def data_folder(folder: Path | None = None) -> Path:
+    """The folder of all data: the one given, that of the environment variable ADASTE_DATA, or ./data."""
+    return Path(folder if folder is not None else os.environ.get(ENVIRONMENT) or "data")
+
+
+def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Dataset:
+    """Read a data set by its name in `SOURCES`, or `folder:SIDE` for images of one's own as squares of SIDE pixels.
+
+    The first time, archives are extracted beside themselves and images are decoded into a cache that is memory-mapped
+    from then on; it lies in `.adaste-cache` inside the data folder, or in the user's cache directory where that is not
+    writable. Photographs (Imagenette) become squares of 256 pixels: the shorter side resized, the middle of the longer
+    one kept. Fewer images than published are accepted, and their number reported.
+    """
+    source, place = source_named(name), data_folder(folder)
+    layout, root = _found(source, place, progress=progress)
+    caches = cache_folder(place)
+    recipe = {"format": FORMAT, "name": name, "layout": type(layout).__name__, **layout.options()}
+    digest = content_digest(root, layout.files(root), recipe, memory=caches)
+    normal = (source.mean, source.std) if source.mean and source.std else None
+    dataset = cached(caches / digest, name, partial(layout.read, root, progress=progress), normal)
+    _report(dataset, source, progress)
+    return dataset
+
+
+def available(folder: Path | None = None) -> list[tuple[Source, Path | None]]:
+    """Every data set with the folder or archive it was found in, or None."""
+    place = data_folder(folder)
+    return [(source, _where(source, place)) for source in SOURCES.values()]
+
+
+def get(name: str, folder: Path | None = None, *, progress: bool = False) -> Path:
+    """Download a data set from its publisher into the data folder; gives the archive, or the folder of its files."""
+    source, place = source_named(name), data_folder(folder)
+    if not source.downloads:
+        raise DataError(f"{name} is not downloaded: it needs {_expected(source)}")
+    fetched = [fetch(download, place, progress=progress) for download in source.downloads]
+    return fetched[0] if len(fetched) == 1 else fetched[0].parent
+
+
+def source_named(name: str) -> Source:
+    """The source of a name, which may carry the size of one's own images: `folder:96`."""
+    if name in SOURCES:
+        return SOURCES[name]
+    kind, _, side = name.partition(":")
+    if kind != FOLDER.name:
+        raise DataError(f"there is no data set {name!r}; there are: {', '.join(SOURCES)}")
+    if not (side.isascii() and side.isdigit() and int(side) in SIDES):
+        raise DataError(
+            f"{name!r} must be {FOLDER.name}:SIDE with a side of {SIDES[0]} to {SIDES[-1]} pixels, got {side!r}"
+        )
+    layout = ClassFolders(roots=FOLDER.layouts[0].roots, side=int(side))
+    return dataclasses.replace(FOLDER, name=name, size=(int(side), int(side), 3), layouts=(layout,))
+
+
+def _where(source: Source, place: Path) -> Path | None:
+    for layout in source.layouts:
+        root = layout.find(place)
+        if root:
+            return root
+    for layout in source.layouts:
+        archive = layout.find_archive(place)
+        if archive:
+            return place / archive.name
+    return None
+
+
+def _found(source: Source, place: Path, *, progress: bool) -> tuple[Layout, Path]:
+    """The layout the data is in and its folder, extracted if there is only an archive."""
+    for layout in source.layouts:
+        root = layout.find(place)
+        if root:
+            return layout, root
+    for layout in source.layouts:
+        archive = layout.find_archive(place)
+        if archive:
+            into = _where_to_extract(place / archive.name)
+            return layout, layout.find(into) or extract(place / archive.name, archive.root, into, progress=progress)
+    advice = f"; `adaste data get {source.name}` downloads it" if source.downloads else ""
+    raise DataError(
+        f"{source.name} was not found in {place}: expected {_expected(source)}; found: {listing(place)}{advice}"
+    )
+
+
+def _where_to_extract(archive: Path) -> Path:
+    """Beside the archive, or where that is not writable in a folder of the user's cache that is for this file alone."""
+    if os.access(archive.parent, os.W_OK):
+        return archive.parent
+    found = archive.stat()
+    key = digest_of([str(archive.resolve()), found.st_size, found.st_mtime_ns])
+    into = cache_folder(archive.parent) / f"extracted-{key}"
+    into.mkdir(exist_ok=True)
+    return into
+
+
+def _expected(source: Source) -> str:
+    return " or ".join(layout.expected() for layout in source.layouts)
+
+
+def _report(dataset: Dataset, source: Source, progress: bool) -> None:
+    counts = [
+        (len(dataset.train), source.train),
+        (len(dataset.test), source.test),
+        (len(dataset.classes), source.classes),
+    ]
+    train, test, classes = (
+        f"{found:,}" + (f" (published: {published:,})" if published not in (None, found) else "")
+        for found, published in counts
+    )
+    size = " x ".join(map(str, dataset.train.images.shape[1:]))
+    line = f"{dataset.name}: {train} training and {test} test images of {size}, {classes} classes"
+    log.info(line)
+    if progress:
+        Console(stderr=True).print(line, highlight=False)

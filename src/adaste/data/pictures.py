@@ -1,0 +1,93 @@
+"""Image files to square arrays of bytes, many at a time.
+
+Decoding runs in threads. Pillow gives up the interpreter lock inside its decoders and resizing, so that photographs of
+320 pixels are decoded twice as fast by two threads (as by two processes); pictures of 64 pixels gain nothing, at
+0.3 ms each, and are decoded once. Processes would ask every script that loads data for a main guard.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from adaste.data.errors import DataError
+from adaste.data.progress import bar
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
+AT_A_TIME = 64
+
+T = TypeVar("T")
+
+
+def fill_squares(paths: Sequence[Path], side: int, progress: bool, images: NDArray[np.uint8]) -> None:
+    """Decode every file into its place in `images`, (n, side, side, 3)."""
+
+    def decode(start: int) -> int:
+        for place, path in enumerate(paths[start : start + AT_A_TIME], start):
+            images[place] = read_square(path, side)
+        return min(AT_A_TIME, len(paths) - start)
+
+    with bar("decoding images", len(paths), shown=progress) as show:
+        done = 0
+        for count in _each(decode, range(0, len(paths), AT_A_TIME)):
+            done += count
+            show(done)
+
+
+def read_square(path: Path, side: int) -> NDArray[np.uint8]:
+    """One image as (side, side, 3) bytes: the shorter side is resized, the middle of the longer one kept."""
+    with _opened(path) as image:
+        colour = image.convert("RGB")
+        width, height = colour.size
+        if (width, height) != (side, side):
+            scale = side / min(width, height)
+            size = (max(side, round(width * scale)), max(side, round(height * scale)))
+            left, top = (size[0] - side) // 2, (size[1] - side) // 2
+            colour = colour.resize(size, Image.Resampling.BILINEAR).crop((left, top, left + side, top + side))
+        return np.asarray(colour)
+
+
+def common_square(paths: Sequence[Path]) -> int | None:
+    """The side all images share where all are squares of one size."""
+
+    def sizes(start: int) -> set[tuple[int, int]]:
+        return {_size(path) for path in paths[start : start + AT_A_TIME]}
+
+    found = set().union(*_each(sizes, range(0, len(paths), AT_A_TIME)))
+    width, height = found.pop() if len(found) == 1 else (0, -1)
+    return width if width == height else None
+
+
+def _size(path: Path) -> tuple[int, int]:
+    with _opened(path) as image:
+        return image.size
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """An image file; what Pillow says of damaged ones becomes one error that names the file."""
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            yield image
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing") from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path} is not a readable image ({', '.join(FORMATS)} were tried): {error}") from error
+
+
+def _each(work: Callable[[int], T], starts: Sequence[int]) -> Iterator[T]:
+    """The results of `work`, in threads, in the order they are done. The first error ends all that has not begun."""
+    with ThreadPoolExecutor(max_workers=min(32, os.cpu_count() or 1)) as pool:
+        pending = [pool.submit(work, start) for start in starts]
+        try:
+            for future in as_completed(pending):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

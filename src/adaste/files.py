@@ -1,0 +1,52 @@
+"""Files and folders that are whole or not there: written beside their place and renamed into it."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+class NotWrittenError(OSError):
+    """A file could not be written. What was at its place before is still there, unchanged."""
+
+
+def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write `content`, or let it write into an open binary file, so that no reader ever finds half a file at `path`.
+
+    The bytes reach the disk before the name does, so neither a crash nor a full disk can cost the old file.
+    """
+    unfinished = _sibling(path)
+    try:
+        with unfinished.open("xb") as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        intact = "the file that was there is intact" if path.exists() else "nothing was left in its place"
+        raise NotWrittenError(error.errno, f"could not write {path} ({reason}); {intact}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_beside(path: Path) -> Iterator[Path]:
+    """An empty folder beside `path`, to be renamed to it when it is complete; else removed at the end."""
+    folder = _sibling(path)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sibling(path: Path) -> Path:
+    """Not from tempfile: what is made here gets the permissions the user's umask gives to everything else."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
