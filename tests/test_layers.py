@@ -9,12 +9,17 @@ ROWS = [
     {"schedules"},
     {"checks"},
     {"noise"},
-    {"maps", "models"},
+    {"serial"},
+    {"augment", "maps", "models", "bases"},
     {"estimators"},
     {"shards", "weights", "rules", "guard"},
     {"stepping", "refusals", "states"},
     {"optim"},
     {"summary"},
+    {"admitted"},
+    {"recipe"},
+    {"overrides", "methods"},
+    {"recipes"},
     {"__init__"},
 ]
 ROOT = Path(adaste.__file__).parent
