@@ -39,6 +39,9 @@ def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any,
     expected   the type the value must have, written as in an annotation.
     where      what to call the value in errors.
     """
+    kind = plain.get("kind") if isinstance(plain, dict) else None
+    if isinstance(kind, str) and kind in admitted and not admits(expected, admitted[kind]):
+        raise ValueError(f"{_place(where)} must be {_allowed(expected)}, got a {kind}")
     return _checked(_made(plain, admitted, where), expected, where)
 
 
@@ -85,6 +88,15 @@ def fits(value: Any, hint: Any) -> bool:
     if hint in (int, float):
         return isinstance(value, int | hint) and not isinstance(value, bool)
     return isinstance(value, hint)
+
+
+def admits(hint: Any, kind: type) -> bool:
+    """Whether an annotation admits instances of a dataclass."""
+    if hint is Any:
+        return True
+    if get_origin(hint) in (Union, types.UnionType):
+        return any(admits(part, kind) for part in get_args(hint))
+    return isinstance(hint, type) and issubclass(kind, hint)
 
 
 def _elements_fit(value: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
@@ -137,7 +149,9 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
 def _allowed(hint: Any) -> str:
     """A type in words. What JSON cannot hold (the tensor a schedule becomes) is left out."""
     if get_origin(hint) in (Union, types.UnionType):
-        parts = [part for part in get_args(hint) if _NAMES.get(part) or get_origin(part) or dataclasses.is_dataclass(part)]
+        parts = [
+            part for part in get_args(hint) if _NAMES.get(part) or get_origin(part) or dataclasses.is_dataclass(part)
+        ]
         return " or ".join(_allowed(part) for part in parts)
     if get_origin(hint) is tuple:
         first, *others = get_args(hint)
