@@ -1,6 +1,8 @@
 """Checks of the numbers a user gives: each raises a ValueError that says what, why, given and allowed."""
 
+import difflib
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
@@ -46,3 +48,10 @@ def require_kind(name: str, value: Any, kind: type, *, optional: bool = False) -
     """Check that `value` is an instance of `kind`, or None where that is allowed."""
     if not (isinstance(value, kind) or (optional and value is None)):
         raise ValueError(f"{name} must be a {kind.__name__}{' or None' if optional else ''}, got {value!r}")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The known names that look like `name`, as the end of an error message; empty where none does."""
+    originals = {other.lower(): other for other in known}
+    close = difflib.get_close_matches(name.lower(), originals, n=3, cutoff=0.4)
+    return f"; near it: {', '.join(originals[other] for other in close)}" if close else ""

@@ -14,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -49,6 +49,10 @@ class Schedule(Timed):
     @abstractmethod
     def bounds(self) -> tuple[float, float]:
         """The smallest and the largest value it ever takes."""
+
+    def stretched(self, factor: int) -> Self:
+        """The same course over `factor` times as many ticks: what counts epochs becomes what counts their steps."""
+        return self
 
     def _tick(self, step: int | Tensor) -> int | Tensor:
         return step // self.every if isinstance(step, int) else torch.div(step, self.every, rounding_mode="floor")
@@ -105,6 +109,9 @@ class Ramp(Schedule):
 
     def bounds(self) -> tuple[float, float]:
         return min(self.start, self.stop), max(self.start, self.stop)
+
+    def stretched(self, factor: int) -> Self:
+        return dataclasses.replace(self, length=self.length * factor, delay=self.delay * factor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +200,9 @@ class Steps(Schedule):
 
     def bounds(self) -> tuple[float, float]:
         return min(self.values), max(self.values)
+
+    def stretched(self, factor: int) -> Self:
+        return dataclasses.replace(self, ticks=tuple(tick * factor for tick in self.ticks))
 
 
 Scheduled = float | Schedule | Tensor

@@ -1,6 +1,5 @@
 """Which parameters of a model become binary: a total and disjoint partition."""
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -9,6 +8,7 @@ from typing import Any, cast
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
+from adaste.checks import near
 from adaste.estimators import FullPrecision
 
 Predicate = Callable[[str, nn.Parameter], bool]
@@ -84,8 +84,7 @@ def _matching(role: str, selector: Selector, names: list[list[tuple[str, nn.Para
     for test in tests:
         found = {parameter for name, parameter in everything if _matches(test, name, parameter)}
         if not found:
-            close = difflib.get_close_matches(str(test), [name for name, _ in everything], n=3, cutoff=0.4)
-            hint = f"; near it: {', '.join(close)}" if close else ""
+            hint = near(str(test), [name for name, _ in everything])
             raise ValueError(f"the {role} pattern {test!r} matches none of the {len(names)} parameters{hint}")
         chosen |= found
     return chosen

@@ -1,0 +1,202 @@
+"""The methods of the comparison as settings for a run of a given length: one function per method.
+
+They share one recipe: the learning rate falls to zero along a cosine over the whole run. Rates are those of the
+measurements in docs/method.md for CIFAR-10 with ResNet-18, and of the published scripts where nothing was measured.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from adaste.bases import SGD, Adam, Base
+from adaste.estimators import (
+    PMF,
+    AdaSTE,
+    BayesBiNN,
+    BinaryConnect,
+    Bop,
+    Estimator,
+    FullPrecision,
+    MirrorDescent,
+    ProxQuant,
+    ReleasedSlope,
+    SoftmaxMirror,
+    StraightThrough,
+    TanhMirror,
+)
+from adaste.estimators.mirror_descent import Mirror
+from adaste.schedules import Cosine, Geometric, Linear, Schedule
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The run a method is set up for.
+
+    epochs  its length.
+    images  for training, per epoch.
+    batch   images per step.
+    pace    how much faster averages move than on CIFAR: 1, or more where a run has few steps.
+    """
+
+    epochs: int
+    images: int
+    batch: int
+    pace: float
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the whole run."""
+        return self.epochs * math.ceil(self.images / self.batch)
+
+    def fall(self, rate: float) -> Cosine:
+        """A learning rate that falls to zero."""
+        return Cosine(start=rate, stop=0.0, length=self.epochs)
+
+    def rise(self, start: float, stop: float, share: float = 1.0) -> Geometric:
+        """Multiplied by the same factor at every step; at `stop` after this share of the run."""
+        return Geometric(start=start, stop=stop, length=max(1, round(share * self.epochs)))
+
+    def adam(self, rate: float) -> Adam:
+        """Adam's steps have a size of their own: how far they wander grows with the root of their number."""
+        return Adam(lr=self.fall(rate * math.sqrt(self.pace)))
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What a method decides about a run."""
+
+    estimator: Estimator
+    base: Base
+    averaging: float = 0.0
+    rest_lr: Schedule | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method by its title, and what it does for a plan."""
+
+    title: str
+    treat: Callable[[Plan], Treatment]
+
+
+def full_precision(plan: Plan) -> Treatment:
+    """Real weights, for reference."""
+    return Treatment(FullPrecision(), SGD(lr=plan.fall(0.1), momentum=0.9, weight_decay=5e-4))
+
+
+def straight_through(plan: Plan) -> Treatment:
+    """The latent is an exponential average of -g, and the learning rate is the rate of the average."""
+    return Treatment(StraightThrough(decay=1.0), SGD(lr=plan.fall(1e-3 * plan.pace)), rest_lr=plan.fall(0.1))
+
+
+def binary_connect(plan: Plan) -> Treatment:
+    """Adam at the rate of the published comparison (md-bnn); the latents are clipped."""
+    return Treatment(BinaryConnect(), plan.adam(1e-3), rest_lr=plan.fall(1e-3))
+
+
+def _released(plan: Plan, mu: float | Schedule) -> Treatment:
+    """The released code in numbers of order one.
+
+    The released update of a latent L, with momentum m = 0.9, rate r = 3e-4 and K = (10 n)^2 for n training images, is
+
+        v <- m v + (1 - m) (K f g + L),  L <- L - r v,  L_0 = +-10.
+
+    Put theta = L / C with C = (1 - m) r K / eta. Then torch's SGD on theta does the same with learning rate eta,
+    momentum m and weight decay (1 - m) r / eta; theta = 1 / C stands for L = 1 in the formulas, and latents start at
+    +-10 / C. Here eta = 1 - m, so that C = r K and the weight decay is r. C = 7.5e7 for the n = 50,000 of CIFAR. n enters
+    nothing but unit and start, which the first step leaves far behind, so one n serves for all data. Left out: the
+    released code divides step t by 1 - m^t, which matters for the first twenty steps only.
+    """
+    rate = 3e-4 * plan.pace
+    scale = rate * (10 * 50_000) ** 2
+    return Treatment(
+        AdaSTE(mu=mu, slope=ReleasedSlope(), unit=1 / scale, start=10 / scale),
+        SGD(lr=plan.fall(0.1), momentum=0.9, weight_decay=rate),
+        rest_lr=plan.fall(0.1),
+    )
+
+
+def adaste(plan: Plan) -> Treatment:
+    """The released update without annealing: weights are +-1 from the start."""
+    return _released(plan, 100.0)
+
+
+def adaste_annealed(plan: Plan) -> Treatment:
+    """The released update with mu from 0.01 to 100, which 1.05 per epoch reaches in 189 of 700 epochs."""
+    return _released(plan, plan.rise(0.01, 100.0, share=189 / 700))
+
+
+def _printed(plan: Plan, mu: float | Schedule) -> Treatment:
+    """The paper's rule. Under the noise of single batches it drifts to zero, so it sees an average."""
+    return Treatment(
+        AdaSTE(mu=mu),
+        SGD(lr=plan.fall(5000.0 / plan.pace)),
+        averaging=1 - 3e-4 * plan.pace,
+        rest_lr=plan.fall(0.1),
+    )
+
+
+def adaste_printed(plan: Plan) -> Treatment:
+    """The paper's rule without annealing."""
+    return _printed(plan, 100.0)
+
+
+def adaste_printed_annealed(plan: Plan) -> Treatment:
+    """The paper's rule with mu from 1 to 100 over the whole run."""
+    return _printed(plan, plan.rise(1.0, 100.0))
+
+
+def prox_quant(plan: Plan) -> Treatment:
+    """Adam at the published 0.01; the pull grows linearly, and over the run adds up to the published 7.8."""
+    strength = Linear(start=0.0, stop=2 * 7.8 / plan.steps, length=plan.epochs)
+    return Treatment(ProxQuant(strength=strength), plan.adam(0.01), rest_lr=plan.fall(1e-3))
+
+
+def pmf(plan: Plan) -> Treatment:
+    """Proximal mean-field with the published code's Jacobian."""
+    return Treatment(PMF(beta=plan.rise(1.0, 1e4), released=True), plan.adam(1e-3), rest_lr=plan.fall(1e-3))
+
+
+def _mirror_descent(mirror: Mirror, *, stable: bool) -> Callable[[Plan], Treatment]:
+    def treat(plan: Plan) -> Treatment:
+        beta = plan.rise(1.0, 2e4)
+        return Treatment(MirrorDescent(mirror, stable, beta), plan.adam(1e-3), rest_lr=plan.fall(1e-3))
+
+    return treat
+
+
+def bayes_binn(plan: Plan) -> Treatment:
+    """The published settings with the momentum of the original code, none."""
+    return Treatment(
+        BayesBiNN(train_size=10.0 * plan.images), SGD(lr=plan.fall(3e-4 * plan.pace)), rest_lr=plan.fall(0.1)
+    )
+
+
+def bop(plan: Plan) -> Treatment:
+    """The default rate of the published code and the threshold of its CIFAR-10 script."""
+    return Treatment(Bop(threshold=1e-8), SGD(lr=plan.fall(1e-3 * plan.pace)), rest_lr=plan.fall(0.1))
+
+
+METHODS = MappingProxyType(
+    {
+        "full-precision": Method("full precision", full_precision),
+        "binaryconnect": Method("BinaryConnect", binary_connect),
+        "straight-through": Method("straight-through with decay", straight_through),
+        "adaste": Method("AdaSTE, released update", adaste),
+        "adaste-annealed": Method("AdaSTE, released update, annealed", adaste_annealed),
+        "adaste-printed": Method("AdaSTE, printed rule on averaged gradients", adaste_printed),
+        "adaste-printed-annealed": Method(
+            "AdaSTE, printed rule on averaged gradients, annealed", adaste_printed_annealed
+        ),
+        "proxquant": Method("ProxQuant", prox_quant),
+        "pmf": Method("PMF", pmf),
+        "md-tanh-s": Method("MD-tanh-s", _mirror_descent(TanhMirror(), stable=True)),
+        "md-softmax-s": Method("MD-softmax-s", _mirror_descent(SoftmaxMirror(), stable=True)),
+        "md-tanh": Method("MD-tanh", _mirror_descent(TanhMirror(), stable=False)),
+        "md-softmax": Method("MD-softmax", _mirror_descent(SoftmaxMirror(), stable=False)),
+        "bayesbinn": Method("BayesBiNN", bayes_binn),
+        "bop": Method("Bop", bop),
+    }
+)
+"""The methods by the last part of a recipe's name."""

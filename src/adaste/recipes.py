@@ -1,0 +1,111 @@
+"""The named recipes: `<data>-<network>-<method>`, as in "cifar10-resnet18-adaste", composed from three tables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from adaste.augment import Crop, Flip, RandomResizedCrop, Transform
+from adaste.checks import near
+from adaste.methods import METHODS, Method, Plan
+from adaste.models import MLP, VGG, Network, ResNet
+from adaste.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the data decide about a run.
+
+    data      their name.
+    images    how many there are for training.
+    networks  that suit their images, by the middle part of a recipe's name.
+    epochs    the usual length of a run.
+    pace      how much faster averages of gradients move than on CIFAR (see `methods.Plan`).
+    """
+
+    data: str
+    images: int
+    augmentation: tuple[Transform, ...]
+    networks: Mapping[str, Network]
+    epochs: int
+    precision: str = "bfloat16"
+    pace: float = 1.0
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A recipe but for its length."""
+
+    name: str
+    description: str
+    setting: Setting
+    network: Network
+    method: Method
+
+    def make(self, epochs: int | None = None) -> Recipe:
+        """The recipe for so many epochs, or the usual number of them."""
+        setting, batch = self.setting, 128
+        epochs = setting.epochs if epochs is None else epochs
+        treatment = self.method.treat(Plan(epochs, setting.images, batch, setting.pace))
+        return Recipe(
+            data=setting.data,
+            network=self.network,
+            estimator=treatment.estimator,
+            base=treatment.base,
+            averaging=treatment.averaging,
+            rest_lr=treatment.rest_lr,
+            epochs=epochs,
+            batch=batch,
+            augmentation=setting.augmentation,
+            precision=setting.precision,
+        )
+
+
+_RESNETS = {"resnet18": ResNet(depth=18), "resnet34": ResNet(depth=34), "resnet50": ResNet(depth=50)}
+_STRIDED = {
+    "resnet18": ResNet(depth=18, stem="strided"),
+    "resnet34": ResNet(depth=34, stem="strided"),
+    "resnet50": ResNet(depth=50, stem="strided"),
+}
+_BINARY_CONNECT = VGG(stages=((128, 128), (256, 256), (512, 512)), hidden_widths=(1024, 1024))
+_CIFAR = {**_RESNETS, "vgg16": VGG(), "binaryconnect-vgg": _BINARY_CONNECT, "mlp": MLP(widths=(1024, 1024, 1024))}
+_SMALL = {"mlp": MLP(widths=(256, 256)), "vgg-small": VGG(stages=((32, 32), (64, 64)), hidden_widths=())}
+
+SETTINGS = MappingProxyType(
+    {
+        "cifar10": Setting("cifar10", 50_000, (Crop(4), Flip()), _CIFAR, epochs=160),
+        "cifar100": Setting("cifar100", 50_000, (Crop(4), Flip()), _CIFAR, epochs=160),
+        "tiny-imagenet": Setting(
+            "tiny-imagenet", 100_000, (RandomResizedCrop(64), Flip()), {**_STRIDED, "vgg16": VGG()}, epochs=60
+        ),
+        "imagenette": Setting(
+            "imagenette", 9_469, (RandomResizedCrop(224), Flip()), {**_RESNETS, "vgg16": VGG()}, epochs=60
+        ),
+        "mnist": Setting("mnist", 60_000, (Crop(2),), {"mlp": MLP(widths=(1024, 1024, 1024))}, epochs=20),
+        "fashion-mnist": Setting(
+            "fashion-mnist", 60_000, (Crop(2), Flip()), {"mlp": MLP(widths=(1024, 1024, 1024))}, epochs=20
+        ),
+        "digits": Setting("digits", 1_297, (Crop(1),), _SMALL, epochs=20, precision="float32", pace=100.0),
+    }
+)
+"""The data by the first part of a recipe's name."""
+
+RECIPES: Mapping[str, Preset] = MappingProxyType(
+    {
+        name: Preset(name, f"{method.title}: {network_name} on {setting.data}", setting, network, method)
+        for data_name, setting in SETTINGS.items()
+        for network_name, network in setting.networks.items()
+        for method_name, method in METHODS.items()
+        for name in [f"{data_name}-{network_name}-{method_name}"]
+    }
+)
+"""All named recipes."""
+
+
+def recipe(name: str, *, epochs: int | None = None, seed: int = 0) -> Recipe:
+    """The recipe of that name, for another number of epochs than usual if one is given."""
+    if name not in RECIPES:
+        raise ValueError(
+            f"there is no recipe {name!r}{near(name, RECIPES)}. Names are <data>-<network>-<method>: data "
+            f"{', '.join(SETTINGS)}; methods {', '.join(METHODS)}"
+        )
+    return RECIPES[name].make(epochs).with_seed(seed)
