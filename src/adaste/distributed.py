@@ -22,7 +22,7 @@ class World:
         return self.rank == 0
 
     def share(self, batch: int) -> int:
-        """This process' part of a global batch."""
+        """The part of a global batch that falls on each process."""
         if batch % self.size:
             raise ValueError(
                 f"the batch is divided among all processes: it must be a multiple of {self.size}, got {batch}"
@@ -62,6 +62,10 @@ class World:
                 buffer /= self.size
 
 
+ALONE = World()
+"""A single process."""
+
+
 def join_world(device: torch.device) -> World:
     """The world that torchrun has started this process in; alone without torchrun."""
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
@@ -81,4 +85,3 @@ def local_device(device: torch.device) -> torch.device:
     if device.type == "cuda" and device.index is None:
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
     return device
-

@@ -58,6 +58,12 @@ class Augmentation:
             size = transform.output_size(size) if isinstance(transform, Spatial) else size
         return draws
 
+    def output_size(self, size: Size) -> Size:
+        """The size a network sees of images of `size`, in training and in evaluation."""
+        for transform in self.transforms:
+            size = transform.output_size(size) if isinstance(transform, Spatial) else size
+        return size
+
     def apply(self, images: Tensor, labels: Tensor, draws: Draws, dtype: torch.dtype) -> Batch:
         """The batch of one step from uint8 images (b, h, w, c), their labels, and the draws of that step.
 

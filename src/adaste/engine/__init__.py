@@ -1,7 +1,9 @@
 """The training step and the evaluation, each run eagerly, compiled, or as a CUDA graph, with the same result."""
 
-from adaste.engine.evaluation import Evaluation, NormEstimation, Score
+from adaste.engine.algorithms import algorithms
+from adaste.engine.evaluation import Evaluation, NormEstimation, Score, evaluation_batch
 from adaste.engine.feed import Feed, Resident
+from adaste.engine.feeds import choose_feed
 from adaste.engine.step import Progress, TrainingStep
 from adaste.engine.streaming import Streaming
 from adaste.engine.walk import Walk
@@ -19,5 +21,8 @@ __all__ = [
     "TrainingStep",
     "Walk",
     "Way",
+    "algorithms",
+    "choose_feed",
     "choose_way",
+    "evaluation_batch",
 ]

@@ -122,9 +122,14 @@ def program(step: Callable[[], None], way: Way) -> Callable[[], None]:
     return Replayed(fast) if way is Way.GRAPH else fast
 
 
+def evaluation_batch(count: int, world: World) -> int:
+    """Images in a step of evaluation on each process."""
+    return min(BATCH, -(-count // world.size))
+
+
 def evaluation_order(count: int, world: World) -> Tensor:
     """The images of each step on this process, (steps, b): together the processes see every image once."""
-    batch = min(BATCH, -(-count // world.size))
+    batch = evaluation_batch(count, world)
     steps = -(-count // (batch * world.size))
     index = torch.arange(steps * batch * world.size)
     index = torch.where(index < count, index, PADDING)

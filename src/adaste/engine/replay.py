@@ -33,7 +33,7 @@ class Replayed:
 
     def _aside(self) -> None:
         """On a side stream, as captures ask for what precedes them."""
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self._function()

@@ -85,7 +85,7 @@ class _Slot:
         gpu = device.type == "cuda"
         self._host_images = torch.zeros(shape, dtype=torch.uint8, pin_memory=gpu)
         self._host_labels = torch.zeros(shape[0], dtype=torch.int64, pin_memory=gpu)
-        self._stream = torch.cuda.Stream(device) if gpu else None
+        self._stream = torch.cuda.Stream(device) if gpu else None  # type: ignore[no-untyped-call]
         self._arrived = torch.cuda.Event() if gpu else None  # type: ignore[no-untyped-call]
         self._consumed = torch.cuda.Event() if gpu else None  # type: ignore[no-untyped-call]
         self._device_images = torch.zeros(shape, dtype=torch.uint8, device=device) if gpu else self._host_images

@@ -1,6 +1,6 @@
 """Where a pass over the data stands, as tensors that a captured step reads: a replay sees the next batch by itself."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -8,7 +8,8 @@ from torch import Tensor
 from adaste.engine.feed import Feed
 
 
-class Taken(NamedTuple):
+@dataclass(frozen=True)
+class Taken:
     """The images, labels and random numbers of one step."""
 
     step: Tensor

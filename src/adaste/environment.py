@@ -1,0 +1,68 @@
+"""What a run ran on: versions, machine, commit."""
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+import adaste
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """The facts that a reader of results needs, as plain data."""
+    return {
+        "adaste": adaste.__version__,
+        "commit": commit(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "system": platform.platform(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        **(gpu(device) if device.type == "cuda" else {"gpu": None}),
+    }
+
+
+def gpu(device: torch.device) -> dict[str, Any]:
+    """Name and software of a GPU."""
+    return {
+        "gpu": torch.cuda.get_device_name(device),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+    }
+
+
+def processor() -> str:
+    """The name of the CPU."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def commit() -> str | None:
+    """The commit of the source, with a mark where files differ from it; None outside of a repository."""
+    source = Path(adaste.__file__).parent
+
+    def git(*arguments: str) -> str | None:
+        try:
+            found = subprocess.run(
+                ["git", "-C", str(source), *arguments], capture_output=True, text=True, timeout=10, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return found.stdout.strip()
+
+    name = git("rev-parse", "HEAD")
+    if name is None or git("ls-files", "--error-unmatch", "__init__.py") is None:
+        return None  # no repository, or one that merely contains an installed package
+    return f"{name} (changed)" if git("status", "--porcelain", "--", ".") else name

@@ -1,0 +1,343 @@
+"""run(recipe, folder): the only place that writes results.
+
+recipe.json         all that decides the numbers
+environment.json    what it ran on, once per start
+metrics.jsonl       one record per epoch
+checkpoints/        the last few, to go on from exactly
+best.safetensors    the network as exported, of the best epoch so far
+last.safetensors    the same of the last epoch, written at the end
+result.json         the outcome; where it exists, the run is finished
+"""
+
+import fcntl
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import torch
+from safetensors.torch import save as to_safetensors
+from torch import Tensor
+
+from adaste.checkpoint import Checkpoints, load
+from adaste.data import Dataset
+from adaste.distributed import ALONE, World
+from adaste.engine import algorithms
+from adaste.environment import environment
+from adaste.files import write_atomically
+from adaste.recipe import Recipe
+from adaste.results import Result, read_result
+from adaste.train import Record, Training
+
+VERSION = 1
+"""Of the content of checkpoints."""
+
+AGREE_EVERY = 16
+"""Several processes ask each other this often, in steps, whether to save or to stop."""
+
+
+class StoppedError(Exception):
+    """A signal asked the run to stop; it has saved and can go on from there."""
+
+    def __init__(self, signal_number: int, epoch: int, step: int) -> None:
+        super().__init__(f"stopped in epoch {epoch} after step {step}; saved: start it again to go on")
+        self.signal_number = signal_number
+
+
+class Observer(Protocol):
+    """Who watches a run. All methods are called in the process that leads."""
+
+    def begins(self, training: Training, records: list[Record]) -> None:
+        """Training is about to begin, or to go on after these records."""
+
+    def stepped(self, training: Training) -> None:
+        """A step was made; on a GPU, asked for."""
+
+    def epoch_ended(self, record: Record) -> None:
+        """An epoch is over."""
+
+    def says(self, text: str) -> None:
+        """Something worth a line."""
+
+
+class Silent:
+    """An observer who does nothing."""
+
+    def begins(self, training: Training, records: list[Record]) -> None: ...
+    def stepped(self, training: Training) -> None: ...
+    def epoch_ended(self, record: Record) -> None: ...
+    def says(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a run may do differently without changing its numbers.
+
+    engine         how steps are run: auto, eager, compiled or graph.
+    save_every     seconds between checkpoints; there is one at the end and when it is stopped in any case.
+    keep           how many checkpoints stay.
+    deterministic  algorithms that give the same bits every time, also on a GPU; slower there.
+    """
+
+    engine: str = "auto"
+    save_every: float = 60.0
+    keep: int = 2
+    deterministic: bool = False
+
+
+USUAL = Options()
+SILENT = Silent()
+
+
+@dataclass
+class _Story:
+    """What has happened so far, over all starts of a run."""
+
+    records: list[Record] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def best(self) -> Record | None:
+        """The first of the records with the highest deciding accuracy."""
+        tested = [record for record in self.records if record.deciding is not None]
+        return max(tested, key=lambda record: record.deciding or 0.0, default=None)
+
+
+def run(
+    recipe: Recipe,
+    folder: Path,
+    dataset: Dataset,
+    *,
+    device: torch.device,
+    world: World = ALONE,
+    options: Options = USUAL,
+    observer: Observer = SILENT,
+) -> Result:
+    """Train by `recipe` and write everything into `folder`; goes on where an earlier start was interrupted.
+
+    A finished run is not run again. Ctrl-C and SIGTERM save and raise StoppedError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone_in(folder) if world.leads else nullcontext():
+        if world.leads:
+            _claim(recipe, folder)
+        finished = world.from_leader(read_result(folder))
+        if finished is not None:
+            observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
+            return finished
+        with algorithms(options.deterministic, device):
+            return _Run(recipe, folder, dataset, device, world, options, observer).go()
+
+
+class _Run:
+    """One start of a run."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        folder: Path,
+        dataset: Dataset,
+        device: torch.device,
+        world: World,
+        options: Options,
+        observer: Observer,
+    ) -> None:
+        self.folder, self.dataset, self.device = folder, dataset, device
+        self.world, self.options, self.observer = world, options, observer
+        self.training = Training(recipe, dataset, device=device, engine=options.engine, world=world)
+        self.checkpoints = Checkpoints(folder / "checkpoints", keep=options.keep)
+        self.story = _Story()
+        self.best_network: dict[str, Tensor] | None = None
+        self.stop = 0
+        self.saved_at = self.started_at = time.monotonic()
+
+    def go(self) -> Result:
+        self._resume()
+        if self.world.leads:
+            self._write_beginning()
+            self.observer.begins(self.training, self.story.records)
+        with self._listening():
+            for record in self.training.run(self._after_step):
+                self._take(record)
+                self._save_if_due()
+            return self._finish()
+
+    def _take(self, record: Record) -> None:
+        best = self.story.best
+        self.story.records.append(record)
+        improved = record.deciding is not None and (best is None or record.deciding > (best.deciding or 0.0))
+        if improved:
+            # Kept in memory, and written with the next checkpoint: many epochs in a row may be the best so far.
+            with self.training.exported() as model:
+                self.best_network = {name: value.clone() for name, value in model.state_dict().items()}
+        if self.world.leads:
+            with (self.folder / "metrics.jsonl").open("a") as file:
+                file.write(json.dumps(asdict(record)) + "\n")
+            self.observer.epoch_ended(record)
+
+    def _after_step(self) -> None:
+        if self.world.leads:
+            self.observer.stepped(self.training)
+        self._save_if_due()
+
+    def _save_if_due(self) -> None:
+        """Save when it is time or when asked to stop, and then stop; all processes at the same step."""
+        due = time.monotonic() - self.saved_at >= self.options.save_every
+        wish = self.stop or int(due)
+        if self.world.size > 1:
+            if self.training.step % AGREE_EVERY:
+                return
+            wish = self.world.largest(wish, self.device)
+        if wish:
+            self.save()
+        if wish > 1:
+            raise StoppedError(wish, self.training.epoch, self.training.step)
+
+    def save(self) -> None:
+        """Write a checkpoint of now, and the best network so far."""
+        state = {
+            "version": VERSION,
+            "recipe": self.training.recipe.digest,
+            "data": self.dataset.digest,
+            "records": [asdict(record) for record in self.story.records],
+            "seconds": self.story.seconds + time.monotonic() - self.started_at,
+            "training": self.training.state_dict(),
+        }
+        if self.world.leads:
+            self._write_best()
+            self.checkpoints.save(state, epoch=self.training.epoch, step=self.training.step)
+        self.saved_at = time.monotonic()
+
+    def _write_best(self) -> None:
+        best = self.story.best
+        if self.best_network is not None and best is not None:
+            self._write_network("best.safetensors", self.best_network, best)
+            self.best_network = None
+
+    def _write_network(self, name: str, network: dict[str, Tensor], record: Record) -> None:
+        facts = {
+            "format": "adaste network",
+            "recipe": self.training.recipe.to_json(),
+            "record": json.dumps(asdict(record)),
+            "classes": json.dumps(self.dataset.classes),
+        }
+        tensors = {key: value.detach().cpu().contiguous() for key, value in network.items()}
+        write_atomically(self.folder / name, to_safetensors(tensors, facts))
+
+    def _resume(self) -> None:
+        found = None
+        if self.world.leads:
+            for unfinished in self.folder.rglob(".*.tmp"):
+                unfinished.unlink()
+            found = self.checkpoints.newest(self.observer.says)
+            if found is None and self.checkpoints.paths():
+                self.observer.says(f"no checkpoint in {self.checkpoints.folder} is whole: starting from the beginning")
+        path = self.world.from_leader(found and found[0])
+        if path is None:
+            return
+        state = found[1] if found else load(path)
+        self._check_state(path, state)
+        self.training.load_state_dict(state["training"])
+        self.story = _Story([Record(**record) for record in state["records"]], state["seconds"])
+
+    def _check_state(self, path: Path, state: dict[str, Any]) -> None:
+        expected = {"version": VERSION, "recipe": self.training.recipe.digest, "data": self.dataset.digest}
+        for name, value in expected.items():
+            if state.get(name) != value:
+                raise ValueError(
+                    f"the checkpoint {path} belongs to another run: its {name} is {state.get(name)}, this one's is "
+                    f"{value}. Use another folder, or remove the checkpoints to start from the beginning"
+                )
+
+    def _write_beginning(self) -> None:
+        lines = [json.dumps(asdict(record)) + "\n" for record in self.story.records]
+        write_atomically(self.folder / "metrics.jsonl", "".join(lines).encode())
+        path = self.folder / "environment.json"
+        starts = json.loads(path.read_text()) if path.exists() else []
+        here = {
+            **environment(self.device),
+            "processes": self.world.size,
+            "engine": self.training.choice.way.value,
+            "deterministic": self.options.deterministic,
+            "data": self.dataset.digest,
+            "from_epoch": self.training.epoch,
+            "from_step": self.training.step,
+        }
+        write_atomically(path, _pretty([*starts, here]))
+        if self.training.choice.reason is not None:
+            self.observer.says(self.training.choice.reason)
+
+    def _finish(self) -> Result:
+        self.save()
+        last, best = self.story.records[-1], self.story.best
+        assert (
+            best is not None and best.test_accuracy is not None and last.test_accuracy is not None
+        )  # the last epoch is tested
+        result = Result(
+            last_accuracy=last.test_accuracy,
+            best_accuracy=best.test_accuracy,
+            best_epoch=best.epoch,
+            epochs=len(self.story.records),
+            seconds=self.story.seconds + time.monotonic() - self.started_at,
+        )
+        with self.training.exported() as model:
+            if self.world.leads:
+                self._write_network("last.safetensors", model.state_dict(), last)
+        if self.world.leads:
+            write_atomically(self.folder / "result.json", _pretty(asdict(result)))
+        return result
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM set a mark that the next step sees; a second Ctrl-C ends the process at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def hear(number: int, frame: FrameType | None) -> None:
+            self.stop = number
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+        before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which ends with the process whatever happens to it."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RuntimeError(
+                f"another process is training in {folder}: wait for it, or use another folder"
+            ) from error
+        yield
+
+
+def _claim(recipe: Recipe, folder: Path) -> None:
+    """Write the recipe into an empty folder; a folder of another recipe is refused."""
+    path = folder / "recipe.json"
+    if not path.exists():
+        write_atomically(path, recipe.to_json().encode())
+        return
+    there = Recipe.from_json(path.read_text())
+    if there.digest != recipe.digest:
+        raise ValueError(
+            f"{folder} holds a run of another recipe (digest {there.digest}, this one is {recipe.digest}): "
+            "use another folder"
+        )
+
+
+def _pretty(plain: Any) -> bytes:
+    return (json.dumps(plain, indent=1) + "\n").encode()

@@ -1,0 +1,323 @@
+"""Training by a recipe: one record per epoch, and a state from which it goes on exactly. Writes nothing."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from adaste.augment import Augmentation, generator, of_rank, order_of_epoch
+from adaste.data import Dataset, Split, subset
+from adaste.distributed import ALONE, World
+from adaste.engine import (
+    Choice,
+    Evaluation,
+    NormEstimation,
+    Progress,
+    Score,
+    TrainingStep,
+    Walk,
+    Way,
+    choose_feed,
+    choose_way,
+    evaluation_batch,
+)
+from adaste.guard import NonFiniteGradientError
+from adaste.network import build_network, dtype_of
+from adaste.optim import LatentOptimizer
+from adaste.recipe import Recipe
+from adaste.schedules import Schedule, at_step
+from adaste.serial import to_plain
+from adaste.sync_norm import synchronize_norms
+from adaste.watch import SignWatch
+from adaste.weights import binary_weights
+
+
+class DivergedError(RuntimeError):
+    """The loss or a gradient was no longer finite."""
+
+    def __init__(self, epoch: int, step: int, what: str) -> None:
+        where = f"epoch {epoch}, step {step}" if step >= 0 else f"epoch {epoch}"
+        super().__init__(f"training diverged in {where}: {what}. A smaller learning rate, or a warm-up, may help")
+        self.epoch, self.step = epoch, step
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one epoch was like. Accuracies in percent; those of tests are of the weights as exported."""
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    test_loss: float | None
+    test_accuracy: float | None
+    holdout_accuracy: float | None
+    lr: float
+    method: dict[str, Any]
+    """The estimator's numbers at the end of the epoch, such as an annealed mu."""
+    flipped: float | None
+    """The share of binary weights with another sign than at the start of the epoch."""
+    latent: float | None
+    """The mean |theta| of binary weights."""
+    seconds: float
+    """Of training, without evaluation."""
+    images_per_second: float
+    evaluation_seconds: float
+
+    @property
+    def deciding(self) -> float | None:
+        """The accuracy that decides which epoch is best."""
+        return self.test_accuracy if self.holdout_accuracy is None else self.holdout_accuracy
+
+
+class Training:
+    """A recipe at work on a device.
+
+        training = Training(recipe, dataset, device=torch.device("cuda"))
+        for record in training.run():
+            print(record.epoch, record.test_accuracy)
+
+    engine  "auto", "eager", "compiled" or "graph"; all give the same result, up to rounding.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        dataset: Dataset,
+        *,
+        device: torch.device,
+        engine: str = "auto",
+        world: World = ALONE,
+    ) -> None:
+        self.recipe, self.dataset, self.device, self.world = recipe, dataset, device, world
+        self.epoch, self.step = 0, 0
+        kept, self._held_out = _divided(dataset.train, recipe.holdout)
+        self._share = world.share(recipe.batch)
+        self.steps_per_epoch = len(kept) // recipe.batch
+        order_of_epoch(seed=0, epoch=0, count=len(kept), batch=recipe.batch)  # an error where there are too few images
+        self.model = build_network(recipe, dataset, device)
+        if recipe.sync_norm and world.size > 1:
+            synchronize_norms(self.model)
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        self.choice: Choice = choose_way(engine, device=device, world=world, parameters=parameters)
+        self._in_steps = recipe.in_steps(self.steps_per_epoch)
+        self.optimizer, rates = self._make_optimizer()
+        self._augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
+        self.feed = choose_feed(kept, device, self._share)
+        self._walk = Walk(self.feed, device)
+        self._train = TrainingStep(
+            network=self._parallel(),
+            optimizer=self.optimizer,
+            walk=self._walk,
+            augmentation=self._augmentation,
+            rates=rates,
+            label_smoothing=recipe.label_smoothing,
+            dtype=dtype_of(recipe),
+            way=self.choice.way,
+        )
+        self._tests: dict[str, Evaluation] = {}
+        self._norms: NormEstimation | None = None
+        self._watch = SignWatch(self.optimizer)
+        self._planned: tuple[int, Tensor, dict[str, Tensor]] | None = None
+
+    def run(self, after_step: Callable[[], None] = lambda: None) -> Iterator[Record]:
+        """Train from where it stands to the end; `after_step` is called after every step and may raise to stop."""
+        while self.epoch < self.recipe.epochs:
+            yield self._epoch(after_step)
+
+    def evaluate(self, split: str = "test") -> Score:
+        """Loss and accuracy of the weights as exported, on "test" or "holdout"."""
+        with self.exported():
+            return self._test(split)()
+
+    @contextmanager
+    def exported(self) -> Iterator[nn.Module]:
+        """The model as it would be exported: weights rounded, BatchNorm with statistics for them; then as before."""
+        self.world.average_buffers(self.model)
+        soft = self.optimizer.is_soft()
+        with self.optimizer.binarized(self.model), self._norm_estimation()() if soft else nullcontext():
+            yield self.model
+
+    def _epoch(self, after_step: Callable[[], None]) -> Record:
+        started, first = time.perf_counter(), self.step
+        self._walk.begin(*self._plan(self.epoch), first=first)
+        if first == 0:
+            self._watch.restart()
+            self._train.resume(Progress(0.0, 0.0, 0.0, -1))
+        self.model.train()
+        while self.step < self.steps_per_epoch:
+            try:
+                self._train()
+            except NonFiniteGradientError as error:
+                raise DivergedError(self.epoch, self.step, str(error)) from error
+            self.step += 1
+            after_step()
+        if self.epoch + 1 < self.recipe.epochs:
+            self._planned = self.epoch + 1, *self._draw(self.epoch + 1)  # while a GPU still works off its steps
+        progress = self._finished()
+        seconds = time.perf_counter() - started
+        images = (self.steps_per_epoch - first) * self.recipe.batch
+        return self._record(progress, seconds, images / seconds)
+
+    def _finished(self) -> Progress:
+        """The totals of the epoch over all processes, if nothing went wrong in it."""
+        progress = self._train.progress()
+        try:
+            self.optimizer.check_gradients()
+        except NonFiniteGradientError as error:
+            raise DivergedError(self.epoch, progress.first_bad, str(error)) from error
+        if progress.first_bad >= 0:
+            raise DivergedError(self.epoch, progress.first_bad, "the loss was not finite")
+        values = torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64, device=self.device)
+        total, correct, seen = self.world.add(values).tolist()
+        return Progress(total, correct, seen, -1)
+
+    def _record(self, progress: Progress, seconds: float, speed: float) -> Record:
+        flipped, latent = self._watch.changes()
+        lr = float(self.optimizer.param_groups[0]["lr"])
+        epoch, self.epoch, self.step = self.epoch, self.epoch + 1, 0
+        started = time.perf_counter()
+        test = held_out = None
+        if self.epoch % self.recipe.evaluate_every == 0 or self.epoch == self.recipe.epochs:
+            with self.exported():
+                test = self._test("test")()
+                held_out = self._test("holdout")() if self.recipe.holdout else None
+        return Record(
+            epoch=epoch,
+            loss=progress.loss / progress.seen,
+            train_accuracy=100 * progress.correct / progress.seen,
+            test_loss=test.loss if test else None,
+            test_accuracy=test.accuracy if test else None,
+            holdout_accuracy=held_out.accuracy if held_out else None,
+            lr=lr,
+            method=self._method_now(),
+            flipped=flipped,
+            latent=latent,
+            seconds=seconds,
+            images_per_second=speed,
+            evaluation_seconds=time.perf_counter() - started,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed training needs, as plain data and tensors."""
+        self.world.average_buffers(self.model)
+        progress = self._train.progress()
+        return {
+            "epoch": self.epoch,
+            "step": self.step,
+            "progress": asdict(progress),
+            "signs": self._watch.state(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "random": torch.get_rng_state(),
+            "random_on_device": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict`, to the last bit as if there had been no interruption."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.epoch, self.step = state["epoch"], state["step"]
+        self._train.resume(Progress(**state["progress"]))
+        self._watch.load(state["signs"])
+        torch.set_rng_state(state["random"])
+        if state["random_on_device"] is not None and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["random_on_device"], self.device)
+
+    def _make_optimizer(self) -> tuple[LatentOptimizer, list[float | Schedule]]:
+        recipe = self._in_steps
+        weights = binary_weights(self.model, include=recipe.include or None, exclude=recipe.exclude or None)
+        binary, *rest = list(weights)
+        rates: list[float | Schedule] = [recipe.base.lr]
+        for group in rest:
+            rates.append(recipe.base.lr if recipe.rest_lr is None else recipe.rest_lr)
+            group["lr"] = _first(rates[-1])
+        optimizer = LatentOptimizer(
+            [binary, *rest],
+            base=recipe.base.make(),
+            estimator=recipe.estimator,
+            averaging=recipe.averaging,
+            compile=self.choice.way is not Way.EAGER,
+        )
+        return optimizer, rates
+
+    def _parallel(self) -> nn.Module:
+        if self.world.size == 1:
+            return self.model
+        # Statistics of BatchNorm are averaged before they are used: broadcasting them at every step would cost more.
+        return DistributedDataParallel(
+            self.model,
+            device_ids=[self.device.index] if self.device.type == "cuda" else None,
+            broadcast_buffers=False,
+        )
+
+    def _plan(self, epoch: int) -> tuple[Tensor, dict[str, Tensor]]:
+        if self._planned is None or self._planned[0] != epoch:
+            return self._draw(epoch)
+        return self._planned[1:]
+
+    def _draw(self, epoch: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """The images of each step of an epoch, and the random numbers of their augmentation: this process' part."""
+        recipe, world = self.recipe, self.world
+        order = order_of_epoch(seed=recipe.seed, epoch=epoch, count=self.feed.count, batch=recipe.batch)
+        draws = self._augmentation.draw(
+            seed=recipe.seed,
+            epoch=epoch,
+            steps=len(order),
+            batch=recipe.batch,
+            order=order,
+            image_size=self.feed.image_size,
+            ranks=world.size,
+        )
+        mine = of_rank({"order": order, **draws}, rank=world.rank, ranks=world.size)
+        return mine.pop("order"), mine
+
+    def _test(self, split: str) -> Evaluation:
+        if split not in self._tests:
+            images = {"test": self.dataset.test, "holdout": self._held_out}[split]
+            self._tests[split] = Evaluation(
+                network=self.model,
+                walk=Walk(choose_feed(images, self.device, evaluation_batch(len(images), self.world)), self.device),
+                augmentation=self._augmentation,
+                dtype=dtype_of(self.recipe),
+                way=self.choice.way,
+                world=self.world,
+            )
+        return self._tests[split]
+
+    def _norm_estimation(self) -> NormEstimation:
+        if self._norms is None:
+            count = min(self.recipe.norm_batches, self.steps_per_epoch)
+            order = order_of_epoch(seed=0, epoch=0, count=self.feed.count, batch=self._share)[:count]
+            self._norms = NormEstimation(
+                network=self.model,
+                walk=Walk(self.feed, self.device),
+                augmentation=self._augmentation,
+                dtype=dtype_of(self.recipe),
+                way=self.choice.way,
+                order=order,
+            )
+        return self._norms
+
+    def _method_now(self) -> dict[str, Any]:
+        plain = to_plain(at_step(self._in_steps.estimator, self.optimizer.steps))
+        return {name: value for name, value in plain.items() if isinstance(value, int | float)}
+
+
+def _divided(split: Split, held_out: int) -> tuple[Split, Split]:
+    """The images to train with, and those set aside: the same for every seed."""
+    if held_out == 0:
+        return split, split
+    if held_out >= len(split):
+        raise ValueError(f"holdout must leave images to train with: there are {len(split)}, got {held_out}")
+    order = torch.randperm(len(split), generator=generator(0, 0, "holdout")).numpy()
+    return subset(split, np.sort(order[held_out:])), subset(split, np.sort(order[:held_out]))
+
+
+def _first(rate: float | Schedule) -> float:
+    return float(rate.at(0)) if isinstance(rate, Schedule) else rate
