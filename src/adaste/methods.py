@@ -104,8 +104,8 @@ def _released(plan: Plan, mu: float | Schedule) -> Treatment:
 
     Put theta = L / C with C = (1 - m) r K / eta. Then torch's SGD on theta does the same with learning rate eta,
     momentum m and weight decay (1 - m) r / eta; theta = 1 / C stands for L = 1 in the formulas, and latents start at
-    +-10 / C. Here eta = 1 - m, so that C = r K and the weight decay is r. C = 7.5e7 for the n = 50,000 of CIFAR. n enters
-    nothing but unit and start, which the first step leaves far behind, so one n serves for all data. Left out: the
+    +-10 / C. Here eta = 1 - m, so that C = r K and the weight decay is r. For the n = 50,000 of CIFAR C is 7.5e7. Only
+    unit and start depend on n, and the first step leaves both far behind: one n serves for all data. Left out: the
     released code divides step t by 1 - m^t, which matters for the first twenty steps only.
     """
     rate = 3e-4 * plan.pace
@@ -148,9 +148,14 @@ def adaste_printed_annealed(plan: Plan) -> Treatment:
 
 
 def prox_quant(plan: Plan) -> Treatment:
-    """Adam at the published 0.01; the pull grows linearly, and over the run adds up to the published 7.8."""
+    """Adam at the published 0.01; the pull grows linearly, and over the run adds up to the published 7.8.
+
+    The latents live on the scale of 1 whatever the length of the run, and Adam must keep up with the pull. So its rate
+    grows with the pace and not with the root of it.
+    """
     strength = Linear(start=0.0, stop=2 * 7.8 / plan.steps, length=plan.epochs)
-    return Treatment(ProxQuant(strength=strength), plan.adam(0.01), rest_lr=plan.fall(1e-3))
+    base = Adam(lr=plan.fall(0.01 * plan.pace))
+    return Treatment(ProxQuant(strength=strength), base, rest_lr=plan.fall(1e-3))
 
 
 def pmf(plan: Plan) -> Treatment:
