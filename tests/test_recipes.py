@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import adaste
-from adaste.methods import METHODS
+from adaste.bases import Base
+from adaste.methods import METHODS, Plan
 from adaste.models import ImageShape
 from adaste.recipe import Recipe
 from adaste.recipes import RECIPES, SETTINGS, recipe
@@ -30,6 +31,10 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 def first_rate(rate: float | Schedule) -> float:
     return float(rate.at(0) if isinstance(rate, Schedule) else rate)
+
+
+def replace_length(base: Base, length: int) -> Base:
+    return dataclasses.replace(base, lr=dataclasses.replace(base.lr, length=length))
 
 
 def optimizer_for(model: nn.Module, chosen: Recipe) -> adaste.LatentOptimizer:
@@ -99,6 +104,35 @@ def test_parameters_that_stay_real_do_not_get_the_rate_of_latents(method: str) -
     assert first_rate(made.base.lr if made.rest_lr is None else made.rest_lr) in (0.1, 1e-3)
 
 
+@every_method
+def test_long_runs_share_their_rates_and_short_ones_differ_in_them_alone(method: str) -> None:
+    half, full = (Plan(epochs, images=50_000, batch=128) for epochs in (80, 160))
+    assert (half.steps, full.steps) == (80 * 391, 160 * 391)
+    assert half.pace == full.pace == 1
+    assert METHODS[method].treat(half).base == replace_length(METHODS[method].treat(full).base, 80)
+    assert type(METHODS[method].treat(Plan(1, images=300, batch=128)).estimator) is type(
+        METHODS[method].treat(full).estimator
+    )
+
+
+@pytest.mark.parametrize(
+    ("epochs", "images", "pace"), [(160, 50_000, 1), (30, 50_000, 1), (10, 50_000, 3), (1, 128, 100)]
+)
+def test_averages_move_faster_in_runs_of_few_steps(epochs: int, images: int, pace: int) -> None:
+    plan = Plan(epochs, images, batch=128)
+    assert plan.pace == pace
+    straight = METHODS["straight-through"].treat(plan)
+    assert straight.base.lr.at(0) == pytest.approx(1e-3 * pace)
+    printed = METHODS["adaste-printed"].treat(plan)
+    assert 1 - printed.averaging == pytest.approx(3e-4 * pace)
+    assert printed.base.lr.at(0) == pytest.approx(5000 / pace)
+
+
+def test_the_pull_of_proxquant_adds_up_to_the_published_one() -> None:
+    made = recipe("imagenette-resnet18-proxquant", epochs=4).in_steps(74)
+    assert sum(made.estimator.strength.at(step) for step in range(4 * 74)) == pytest.approx(7.8, rel=0.01)
+
+
 def test_adaste_is_the_released_update_in_units_of_order_one() -> None:
     made = recipe("cifar10-resnet18-adaste")
     assert made.estimator.unit == pytest.approx(1 / 7.5e7)
@@ -108,7 +142,7 @@ def test_adaste_is_the_released_update_in_units_of_order_one() -> None:
 
 def test_the_released_update_and_the_recipe_flip_the_same_bits() -> None:
     """The update of the released code, written out, against the recipe's optimizer on the same gradients."""
-    made = recipe("cifar10-resnet18-adaste", epochs=1).in_steps(50)
+    made = recipe("cifar10-resnet18-adaste", epochs=50)  # its schedules at one step per epoch
     weight = nn.Parameter(torch.randn(400, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
     latent, velocity = 10 * adaste.sign(weight.detach()), torch.zeros(400, dtype=torch.float64)
     optimizer = adaste.LatentOptimizer([weight], base=made.base.make(), estimator=made.estimator)
@@ -144,7 +178,7 @@ def test_the_default_length_is_that_of_the_data() -> None:
 def test_a_seed_reaches_the_recipe_and_its_random_weights() -> None:
     made = recipe("digits-mlp-bayesbinn", seed=3)
     assert (made.seed, made.estimator.noise.seed) == (3, 3)
-    assert dataclasses.replace(made.with_seed(0)) == recipe("digits-mlp-bayesbinn")
+    assert made.with_seed(0) == recipe("digits-mlp-bayesbinn")
 
 
 def test_presets_have_their_own_name_and_one_line_that_tells_them_apart() -> None:
@@ -168,5 +202,5 @@ def test_unknown_names_are_refused_with_the_nearest(name: str, message: str) -> 
 
 
 def test_a_run_without_epochs_is_refused() -> None:
-    with pytest.raises(ValueError, match="length must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="epochs must be a whole number of at least 1"):
         recipe("digits-mlp-adaste", epochs=0)
