@@ -98,6 +98,21 @@ def test_bounds_are_reached(schedule):
         assert set(schedule.values[1:]) <= values
 
 
+@modest
+@given(schedules, st.integers(1, 9), st.integers(0, 60))
+def test_stretched_it_has_the_same_values_at_as_many_times_the_tick(schedule, factor, tick):
+    stretched, step = schedule.stretched(factor), tick * schedule.every
+    assert stretched.at(factor * step) == pytest.approx(schedule.at(step), rel=1e-12)
+    assert stretched.bounds() == schedule.bounds()
+
+
+@pytest.mark.parametrize("kind", RAMPS)
+def test_a_stretched_ramp_moves_at_every_step(kind):
+    ramp = kind(start=1.0, stop=9.0, length=5, delay=2).stretched(10)
+    assert (ramp.length, ramp.delay, ramp.every) == (50, 20, 1)
+    assert len({ramp.at(step) for step in range(20, 71)}) == 51
+
+
 @pytest.mark.parametrize("kind", RAMPS)
 def test_every_holds_a_value_for_that_many_steps(kind):
     ramp = kind(start=1.0, stop=9.0, length=5, every=10)

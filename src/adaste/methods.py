@@ -4,6 +4,7 @@ They share one recipe: the learning rate falls to zero along a cosine over the w
 measurements in docs/method.md for CIFAR-10 with ResNet-18, and of the published scripts where nothing was measured.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from adaste.estimators import (
     TanhMirror,
 )
 from adaste.estimators.mirror_descent import Mirror
-from adaste.schedules import Cosine, Geometric, Linear, Schedule
+from adaste.schedules import Cosine, Geometric, Linear, Schedule, require_count
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,29 @@ class Plan:
     epochs  its length.
     images  for training, per epoch.
     batch   images per step.
-    pace    how much faster averages move than on CIFAR: 1, or more where a run has few steps.
     """
 
     epochs: int
     images: int
     batch: int
-    pace: float
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            require_count(field.name, getattr(self, field.name), least=1)
 
     @property
     def steps(self) -> int:
         """Optimizer steps of the whole run."""
         return self.epochs * math.ceil(self.images / self.batch)
+
+    @property
+    def pace(self) -> int:
+        """How much faster averages of gradients must move than in the runs that rates were measured in.
+
+        1, or more where there are fewer steps than the 11,730 of the shortest of those (30 epochs of CIFAR): an average
+        has to forget its start several times over. At most 100: the fastest average here then moves by a tenth a step.
+        """
+        return min(100, max(1, round(30 * 391 / self.steps)))
 
     def fall(self, rate: float) -> Cosine:
         """A learning rate that falls to zero."""
@@ -104,9 +116,16 @@ def _released(plan: Plan, mu: float | Schedule) -> Treatment:
 
     Put theta = L / C with C = (1 - m) r K / eta. Then torch's SGD on theta does the same with learning rate eta,
     momentum m and weight decay (1 - m) r / eta; theta = 1 / C stands for L = 1 in the formulas, and latents start at
+    <<<<<<< HEAD
     +-10 / C. Here eta = 1 - m, so that C = r K and the weight decay is r. C = 7.5e7 for the n = 50,000 of CIFAR. n
     enters nothing but unit and start, which the first step leaves far behind, so one n serves for all data. Left out:
     the released code divides step t by 1 - m^t, which matters for the first twenty steps only.
+    =======
+    +-10 / C. Here eta = 1 - m, so that C = r K and the weight decay is r; C = 7.5e7 for the n = 50,000 of CIFAR. Only
+    unit and start depend on n, and the first step leaves both far behind: one n serves for all data. In a run of few
+    steps r is multiplied by its pace. Left out: the released code divides step t by 1 - m^t, which matters for the
+    first twenty steps only.
+    >>>>>>> recipe
     """
     rate = 3e-4 * plan.pace
     scale = rate * (10 * 50_000) ** 2
@@ -148,9 +167,14 @@ def adaste_printed_annealed(plan: Plan) -> Treatment:
 
 
 def prox_quant(plan: Plan) -> Treatment:
-    """Adam at the published 0.01; the pull grows linearly, and over the run adds up to the published 7.8."""
+    """Adam at the published 0.01; the pull grows linearly, and over the run adds up to the published 7.8.
+
+    The latents live on the scale of 1 whatever the length of the run, and Adam must keep up with the pull. So its rate
+    grows with the pace and not with the root of it.
+    """
     strength = Linear(start=0.0, stop=2 * 7.8 / plan.steps, length=plan.epochs)
-    return Treatment(ProxQuant(strength=strength), plan.adam(0.01), rest_lr=plan.fall(1e-3))
+    base = Adam(lr=plan.fall(0.01 * plan.pace))
+    return Treatment(ProxQuant(strength=strength), base, rest_lr=plan.fall(1e-3))
 
 
 def pmf(plan: Plan) -> Treatment:

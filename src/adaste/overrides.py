@@ -8,7 +8,7 @@ from typing import Any
 from adaste.admitted import ADMITTED
 from adaste.checks import near
 from adaste.recipe import Recipe
-from adaste.serial import admits, field_types, fits, from_plain
+from adaste.serial import admits, field_types, fits, from_plain, in_words
 
 
 def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
@@ -48,14 +48,12 @@ def _value(text: str, hint: Any, path: str) -> Any:
     except (json.JSONDecodeError, RecursionError):
         plain = text
     if isinstance(plain, str) and not fits(plain, hint):
-        plain = _class_named(plain, hint, path)
+        plain = {"kind": _class_name(plain, hint, path)}
     return from_plain(plain, ADMITTED, expected=hint, where=path)
 
 
-def _class_named(name: str, hint: Any, path: str) -> Any:
-    """What JSON holds for a class with its defaults; other text stays, to be refused as such."""
-    if name in ADMITTED:
-        return {"kind": name}
-    if suitable := near(name, (known for known, kind in ADMITTED.items() if admits(hint, kind))):
-        raise ValueError(f"{path} cannot be {name!r}{suitable}")
+def _class_name(name: str, hint: Any, path: str) -> str:
+    if name not in ADMITTED:
+        suitable = near(name, (known for known, kind in ADMITTED.items() if admits(hint, kind)))
+        raise ValueError(f"{path} must be {in_words(hint)}, got {name!r}{suitable}")
     return name

@@ -19,7 +19,6 @@ class Setting:
     images    how many there are for training.
     networks  that suit their images, by the middle part of a recipe's name.
     epochs    the usual length of a run.
-    pace      how much faster averages of gradients move than on CIFAR (see `methods.Plan`).
     """
 
     data: str
@@ -28,7 +27,6 @@ class Setting:
     networks: Mapping[str, Network]
     epochs: int
     precision: str = "bfloat16"
-    pace: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Preset:
         """The recipe for so many epochs, or the usual number of them."""
         setting, batch = self.setting, 128
         epochs = setting.epochs if epochs is None else epochs
-        treatment = self.method.treat(Plan(epochs, setting.images, batch, setting.pace))
+        treatment = self.method.treat(Plan(epochs, setting.images, batch))
         return Recipe(
             data=setting.data,
             network=self.network,
@@ -84,7 +82,7 @@ SETTINGS = MappingProxyType(
         "fashion-mnist": Setting(
             "fashion-mnist", 60_000, (Crop(2), Flip()), {"mlp": MLP(widths=(1024, 1024, 1024))}, epochs=20
         ),
-        "digits": Setting("digits", 1_297, (Crop(1),), _SMALL, epochs=20, precision="float32", pace=100.0),
+        "digits": Setting("digits", 1_297, (Crop(1),), _SMALL, epochs=20, precision="float32"),
     }
 )
 """The data by the first part of a recipe's name."""

@@ -127,7 +127,7 @@ def run(
     with _alone_in(folder) if world.leads else nullcontext():
         if world.leads:
             _claim(recipe, folder)
-        finished = world.from_leader(read_result(folder))
+        finished: Result | None = world.from_leader(read_result(folder))
         if finished is not None:
             observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
             return finished
@@ -276,9 +276,8 @@ class _Run:
     def _finish(self) -> Result:
         self.save()
         last, best = self.story.records[-1], self.story.best
-        assert (
-            best is not None and best.test_accuracy is not None and last.test_accuracy is not None
-        )  # the last epoch is tested
+        # The last epoch is always tested.
+        assert best is not None and best.test_accuracy is not None and last.test_accuracy is not None
         result = Result(
             last_accuracy=last.test_accuracy,
             best_accuracy=best.test_accuracy,
@@ -319,9 +318,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise RuntimeError(
-                f"another process is training in {folder}: wait for it, or use another folder"
-            ) from error
+            raise RuntimeError(f"another process trains in {folder}: wait for it, or use another folder") from error
         yield
 
 

@@ -41,7 +41,7 @@ def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any,
     """
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if isinstance(kind, str) and kind in admitted and not admits(expected, admitted[kind]):
-        raise ValueError(f"{_place(where)} must be {_allowed(expected)}, got a {kind}")
+        raise ValueError(f"{_place(where)} must be {in_words(expected)}, got a {kind}")
     return _checked(_made(plain, admitted, where), expected, where)
 
 
@@ -53,10 +53,9 @@ def to_json(value: Any) -> str:
 def from_json(text: str, admitted: Mapping[str, type], *, expected: Any = Any) -> Any:
     """What `to_json` was given."""
     try:
-        plain = json.loads(text, object_pairs_hook=_unique)
+        return from_plain(json.loads(text, object_pairs_hook=_unique), admitted, expected=expected)
     except RecursionError:
         raise ValueError("this JSON is nested too deeply") from None
-    return from_plain(plain, admitted, expected=expected)
 
 
 def digest(value: Any) -> str:
@@ -97,6 +96,21 @@ def admits(hint: Any, kind: type) -> bool:
     if get_origin(hint) in (Union, types.UnionType):
         return any(admits(part, kind) for part in get_args(hint))
     return isinstance(hint, type) and issubclass(kind, hint)
+
+
+def in_words(hint: Any) -> str:
+    """A type in words. What JSON cannot hold (the tensor a schedule becomes) is left out."""
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [
+            part for part in get_args(hint) if _NAMES.get(part) or get_origin(part) or dataclasses.is_dataclass(part)
+        ]
+        return " or ".join(in_words(part) for part in parts)
+    if get_origin(hint) is tuple:
+        first, *others = get_args(hint)
+        if others == [Ellipsis]:
+            return f"a list, each of it {in_words(first)}"
+        return f"a list of {1 + len(others)}: {', '.join(in_words(part) for part in (first, *others))}"
+    return _NAMES.get(hint) or f"a {hint.__name__}"
 
 
 def _elements_fit(value: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
@@ -142,23 +156,8 @@ def _object(plain: dict[str, Any], admitted: Mapping[str, type], where: str) -> 
 
 def _checked(value: Any, hint: Any, where: str) -> Any:
     if not fits(value, hint):
-        raise ValueError(f"{_place(where)} must be {_allowed(hint)}, got {_short(value)}")
+        raise ValueError(f"{_place(where)} must be {in_words(hint)}, got {_short(value)}")
     return value
-
-
-def _allowed(hint: Any) -> str:
-    """A type in words. What JSON cannot hold (the tensor a schedule becomes) is left out."""
-    if get_origin(hint) in (Union, types.UnionType):
-        parts = [
-            part for part in get_args(hint) if _NAMES.get(part) or get_origin(part) or dataclasses.is_dataclass(part)
-        ]
-        return " or ".join(_allowed(part) for part in parts)
-    if get_origin(hint) is tuple:
-        first, *others = get_args(hint)
-        if others == [Ellipsis]:
-            return f"a list, each of it {_allowed(first)}"
-        return f"a list of {1 + len(others)}: {', '.join(_allowed(part) for part in (first, *others))}"
-    return _NAMES.get(hint) or f"a {hint.__name__}"
 
 
 def _check_plain(plain: Any, where: str) -> None:
