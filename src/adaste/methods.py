@@ -116,16 +116,10 @@ def _released(plan: Plan, mu: float | Schedule) -> Treatment:
 
     Put theta = L / C with C = (1 - m) r K / eta. Then torch's SGD on theta does the same with learning rate eta,
     momentum m and weight decay (1 - m) r / eta; theta = 1 / C stands for L = 1 in the formulas, and latents start at
-    <<<<<<< HEAD
-    +-10 / C. Here eta = 1 - m, so that C = r K and the weight decay is r. C = 7.5e7 for the n = 50,000 of CIFAR. n
-    enters nothing but unit and start, which the first step leaves far behind, so one n serves for all data. Left out:
-    the released code divides step t by 1 - m^t, which matters for the first twenty steps only.
-    =======
     +-10 / C. Here eta = 1 - m, so that C = r K and the weight decay is r; C = 7.5e7 for the n = 50,000 of CIFAR. Only
     unit and start depend on n, and the first step leaves both far behind: one n serves for all data. In a run of few
     steps r is multiplied by its pace. Left out: the released code divides step t by 1 - m^t, which matters for the
     first twenty steps only.
-    >>>>>>> recipe
     """
     rate = 3e-4 * plan.pace
     scale = rate * (10 * 50_000) ** 2
