@@ -88,6 +88,28 @@ def test_pickles_with_other_content_are_named(pickled, change, message):
         load("cifar100", pickled.parent.parent)
 
 
+def test_pickles_that_are_no_dictionaries_or_cannot_be_read_are_named(pickled):
+    pickled.write_bytes(pickle.dumps([1, 2], protocol=2))
+    with pytest.raises(DataError, match="train must hold a dictionary, found list"):
+        load("cifar100", pickled.parent.parent)
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        read_dictionary(pickled.with_name("nothing"))
+
+
+def test_pickled_bytes_are_decoded_in_one_way_only(tmp_path):
+    (tmp_path / "file").write_bytes(pickle.dumps({b"data": b"\xff\x00"}, protocol=2))
+    assert read_dictionary(tmp_path / "file") == {"data": b"\xff\x00"}
+    (tmp_path / "file").write_bytes(b"\x80\x02}U\x01xc_codecs\nencode\nU\x01yU\x05rot13\x86Rs.")
+    with pytest.raises(DataError, match="text encoded as 'rot13'"):
+        read_dictionary(tmp_path / "file")
+
+
+def test_class_names_that_are_no_list_are_named(pickled):
+    pickled.with_name("meta").write_bytes(pickle.dumps({"fine_label_names": "names"}, protocol=2))
+    with pytest.raises(DataError, match="meta: 'fine_label_names' must be a list, found str"):
+        load("cifar100", pickled.parent.parent)
+
+
 def test_a_pickle_without_labels_lists_what_it_has(pickled):
     pickled.write_bytes(pickle.dumps({"data": np.zeros((1, 3072), np.uint8)}, protocol=2))
     with pytest.raises(DataError, match="has no entry 'fine_labels'; found: data"):
