@@ -58,3 +58,8 @@ def test_methods_know_nothing_of_the_optimizer_and_little_of_each_other() -> Non
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("adaste.estimators."):
                 assert node.module.split(".")[2] in shared or path.stem == "__init__"
+
+
+def test_data_sets_know_nothing_of_binary_training() -> None:
+    for path in (ROOT / "data").glob("*.py"):
+        assert _imports(path) <= {"data", "files", "checks"}, path.name

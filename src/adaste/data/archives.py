@@ -11,10 +11,9 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from adaste.data.errors import DataError, listing
 from adaste.data.progress import bar
@@ -46,8 +45,11 @@ def extract(archive: Path, root: str, into: Path, *, bounds: Bounds | None = Non
             _unpack(archive, unfinished, bounds or Bounds(), progress)
             if not (unfinished / root).is_dir():
                 raise DataError(f"{archive} must hold the folder {root}/; found: {listing(unfinished)}")
-            if not place.is_dir():  # else another process was faster
+            try:
                 (unfinished / root).rename(place)
+            except OSError:
+                if not place.is_dir():  # else another process was faster
+                    raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise NotWrittenError(error.errno, f"could not extract {archive} to {place} ({reason})") from error
@@ -130,8 +132,7 @@ def _unpack_tar(file: IO[bytes], room: _Room) -> Iterator[int]:
                 if member.isdir():
                     room.path(member.name).mkdir(parents=True, exist_ok=True)
                 elif member.isreg() and not member.issparse():
-                    with _member(members.extractfile(member)) as source:
-                        room.write(member.name, member.size, source)
+                    room.write(member.name, member.size, cast("IO[bytes]", members.extractfile(member)))
                 else:
                     raise room.refuse(f"{member.name!r} is a link or a device, not a file")
                 yield file.tell()
@@ -156,11 +157,3 @@ def _unpack_zip(file: IO[bytes], room: _Room) -> Iterator[int]:
                     room.write(member.filename, member.file_size, source)
             used += member.compress_size
             yield used
-
-
-@contextmanager
-def _member(source: IO[bytes] | None) -> Iterator[IO[bytes]]:
-    if source is None:
-        raise tarfile.ReadError("a file without content")
-    with source:
-        yield source

@@ -27,6 +27,8 @@ FOLDER = ".adaste-cache"
 MANIFEST = "manifest.json"
 FORMAT = 1
 IMAGES_AT_A_TIME = 1024
+ATTEMPTS = 3
+"""Another process may remove an entry it found damaged while this one has made it anew."""
 
 log = logging.getLogger("adaste.data")
 
@@ -55,17 +57,15 @@ def cache_folder(folder: Path) -> Path:
 
 def cached(entry: Path, name: str, read: Callable[[], Content], normal: Normal | None) -> Dataset:
     """The data set in the folder `entry`, whose name is its digest; read and written there if need be."""
-    if entry.exists():
+    for _ in range(ATTEMPTS):
+        if not entry.exists():
+            _write(entry, name, read(), normal)
         try:
             return _open(entry, name)
         except _DamagedError as error:
             log.warning("the cache %s is damaged (%s): it is made again", entry, error)
             _remove(entry)
-    _write(entry, name, read(), normal)
-    try:
-        return _open(entry, name)
-    except _DamagedError as error:
-        raise DataError(f"{entry} was written and read back differently ({error}): check the disk") from error
+    raise DataError(f"{entry} was written and then read back differently, {ATTEMPTS} times: check the disk")
 
 
 def _open(entry: Path, name: str) -> Dataset:

@@ -1,8 +1,9 @@
 """Image files to square arrays of bytes, many at a time.
 
-Decoding runs in threads. Pillow gives up the interpreter lock inside its decoders and resizing, so that photographs of
-320 pixels are decoded twice as fast by two threads (as by two processes); pictures of 64 pixels gain nothing, at
-0.3 ms each, and are decoded once. Processes would ask every script that loads data for a main guard.
+Decoding runs in a few threads. Pillow gives up the interpreter lock inside its decoders and resizing, so that two
+threads decode photographs of 320 pixels twice as fast (as two processes do). Pictures of 64 pixels take 0.3 ms and gain
+nothing, and many threads would only wait for each other. Two processes would halve that, but they would ask every
+script that loads data for a main guard, and all this happens once.
 """
 
 import os
@@ -22,6 +23,7 @@ from adaste.data.progress import bar
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
 AT_A_TIME = 64
+MOST_THREADS = 4
 
 T = TypeVar("T")
 
@@ -84,7 +86,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
 
 def _each(work: Callable[[int], T], starts: Sequence[int]) -> Iterator[T]:
     """The results of `work`, in threads, in the order they are done. The first error ends all that has not begun."""
-    with ThreadPoolExecutor(max_workers=min(32, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(max_workers=min(MOST_THREADS, os.cpu_count() or 1)) as pool:
         pending = [pool.submit(work, start) for start in starts]
         try:
             for future in as_completed(pending):

@@ -1,0 +1,211 @@
+"""Archives are extracted whole or not at all, and never outside of their folder."""
+
+import gzip
+import io
+import stat
+import tarfile
+import zipfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adaste.data import DataError, load
+from adaste.data.archives import Bounds, extract
+from adaste.files import NotWrittenError
+from data.build import pack, write_cifar10, write_tiny_imagenet
+
+
+def tar(path, *members):
+    """A .tar.gz of (name, content) pairs, or of TarInfo objects."""
+    with tarfile.open(path, "w:gz") as file:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                file.addfile(member)
+            else:
+                name, content = member
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                file.addfile(info, io.BytesIO(content))
+    return path
+
+
+def zipped(path, *members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members:
+            file.writestr(name, content)
+    return path
+
+
+PACKERS = {"a.tar.gz": tar, "a.tgz": tar, "a.zip": zipped}
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_files_come_out_as_they_went_in(tmp_path, name):
+    archive = PACKERS[name](tmp_path / name, ("root/a", b"first"), ("root/deep/b", b"second"))
+    root = extract(archive, "root", tmp_path)
+    assert root == tmp_path / "root"
+    assert (root / "a").read_bytes() == b"first" and (root / "deep" / "b").read_bytes() == b"second"
+    assert names(tmp_path) == sorted([name, "root"])
+
+
+@pytest.mark.parametrize("name", PACKERS)
+@pytest.mark.parametrize(
+    "evil", ["/etc/x", "../x", "root/../../x", "root/..", "..", "root\\..\\..\\x", "C:x", "root/../../../../tmp/x"]
+)
+def test_no_member_leaves_its_folder(tmp_path, name, evil):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    archive = PACKERS[name](inside / name, ("root/a", b"fine"), (evil, b"evil"))
+    with pytest.raises(DataError, match=r"a\..* was not extracted: .* would lie outside of its folder"):
+        extract(archive, "root", inside)
+    assert names(inside) == [name] and names(tmp_path) == ["inside"]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_in_a_tar_are_refused(tmp_path, kind):
+    member = tarfile.TarInfo("root/link")
+    member.type, member.linkname = kind, "/etc/passwd"
+    archive = tar(tmp_path / "a.tar.gz", ("root/a", b"fine"), member, ("root/link/x", b"evil"))
+    with pytest.raises(DataError, match="'root/link' is a link or a device"):
+        extract(archive, "root", tmp_path)
+    assert names(tmp_path) == ["a.tar.gz"]
+
+
+def test_links_and_encrypted_files_in_a_zip_are_refused(tmp_path):
+    link = zipfile.ZipInfo("root/link")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with pytest.raises(DataError, match="'root/link' is a link or a device"):
+        extract(zipped(tmp_path / "a.zip", (link, b"/etc/passwd")), "root", tmp_path)
+    content = bytearray(zipped(tmp_path / "b.zip", ("root/a", b"secret")).read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "b.zip").write_bytes(content)
+    with pytest.raises(DataError, match="'root/a' is encrypted"):
+        extract(tmp_path / "b.zip", "root", tmp_path)
+
+
+@pytest.mark.parametrize("name", PACKERS)
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        (Bounds(entries=2), "more than 2 entries"),
+        (Bounds(file_bytes=999), "has 1,000 bytes, more than 999"),
+        (Bounds(total_bytes=2_500), "more than 2,500 bytes"),
+        (Bounds(ratio=1.5, free_bytes=100), "too much for an archive of its size"),
+    ],
+)
+def test_numbers_and_sizes_are_bounded(tmp_path, name, bounds, message):
+    archive = PACKERS[name](tmp_path / name, *((f"root/{number}", bytes(1_000)) for number in range(3)))
+    with pytest.raises(DataError, match=f"was not extracted: .*{message}"):
+        extract(archive, "root", tmp_path, bounds=bounds)
+    assert names(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_a_bomb_is_stopped_by_its_ratio_long_before_its_end(tmp_path, name):
+    archive = PACKERS[name](tmp_path / name, ("root/bomb", bytes(100 << 20)))
+    with pytest.raises(DataError, match="more than 67,108,864 bytes"):
+        extract(archive, "root", tmp_path)
+
+
+def test_a_bomb_in_the_header_of_a_tar_is_stopped_as_well(tmp_path):
+    member = tarfile.TarInfo("root/a")
+    member.pax_headers = {"comment": "x" * (2 << 20)}
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as file:
+        file.addfile(member)
+    with pytest.raises(DataError, match="too much for an archive of its size"):
+        extract(tmp_path / "a.tar.gz", "root", tmp_path, bounds=Bounds(free_bytes=1 << 20))
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_a_file_that_is_there_twice_is_refused(tmp_path, name, recwarn):
+    archive = PACKERS[name](tmp_path / name, ("root/a", b"first"), ("root/a", b"second"))
+    with pytest.raises(DataError, match="'root/a' is in it twice"):
+        extract(archive, "root", tmp_path)
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_an_archive_without_the_expected_folder_lists_what_it_has(tmp_path, name):
+    archive = PACKERS[name](tmp_path / name, ("other/a", b""))
+    with pytest.raises(DataError, match=rf"{name} must hold the folder root/; found: other/"):
+        extract(archive, "root", tmp_path)
+
+
+def test_truncated_archives_are_named_wherever_they_end(tmp_path):
+    write_cifar10(tmp_path, train=10, test=5, archive=True)
+    archive = tmp_path / "cifar-10-binary.tar.gz"
+    content = archive.read_bytes()
+    for end in (0, 1, 9, 100, len(content) // 2, len(content) - 9, len(content) - 1):
+        archive.write_bytes(content[:end])
+        with pytest.raises(DataError, match=r"cifar-10-binary\.tar\.gz is truncated or damaged"):
+            load("cifar10", tmp_path)
+        assert names(tmp_path) == [archive.name]
+    archive.write_bytes(content)
+    assert len(load("cifar10", tmp_path).train) == 10
+
+
+def test_a_tar_that_ends_inside_whole_compression_is_truncated(tmp_path):
+    plain = gzip.decompress(tar(tmp_path / "a.tar.gz", ("root/a", bytes(5_000))).read_bytes())
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(plain[:2_000]))
+    with pytest.raises(DataError, match="is truncated or damaged"):
+        extract(tmp_path / "a.tar.gz", "root", tmp_path)
+
+
+def test_truncated_and_altered_zips_are_named(tmp_path):
+    write_tiny_imagenet(tmp_path, archive=True)
+    archive = tmp_path / "tiny-imagenet-200.zip"
+    content = archive.read_bytes()
+    altered = bytearray(content)
+    altered[200:260] = bytes(60)
+    for damaged in (b"", content[:100], content[: len(content) // 2], content[:-1], bytes(altered)):
+        archive.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"tiny-imagenet-200\.zip is truncated or damaged"):
+            load("tiny-imagenet", tmp_path)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(st.sampled_from(sorted(PACKERS)), st.data())
+def test_damaged_archives_give_one_kind_of_error_or_the_right_content(tmp_path_factory, name, data):
+    folder = tmp_path_factory.mktemp("archive")
+    archive = PACKERS[name](folder / name, ("root/a", b"first" * 50), ("root/b", b"second" * 50))
+    content = bytearray(archive.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    archive.write_bytes(content)
+    try:
+        extract(archive, "root", folder)
+    except (DataError, NotWrittenError):
+        assert names(folder) == [name]
+
+
+def test_a_folder_that_is_there_is_not_touched(tmp_path):
+    archive = tar(tmp_path / "a.tar.gz", ("root/a", b"new"))
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "mine").write_bytes(b"")
+    extract(archive, "root", tmp_path)
+    assert names(tmp_path / "root") == ["mine"]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    archive = tar(tmp_path / "a.tar.gz", ("root/a", b"new"))
+    with pytest.raises(NotWrittenError, match=r"could not extract .*a\.tar\.gz to .*missing/root"):
+        extract(archive, "root", tmp_path / "missing")
+
+
+def test_archives_in_a_folder_that_is_not_writable_go_to_the_users_cache(tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    write_cifar10(data, archive=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.access", lambda path, mode: data not in (path, *path.parents))
+    first = load("cifar10", data)
+    assert load("cifar10", data).digest == first.digest
+    assert [name for name in names(data) if not name.startswith(".")] == ["cifar-10-binary.tar.gz"]
+    # Another archive at the same place is not taken for the first.
+    (data / "cifar-10-binary.tar.gz").unlink()
+    write_cifar10(data, train=50)
+    pack(data / "cifar-10-batches-bin", data / "cifar-10-binary.tar.gz")
+    assert len(load("cifar10", data).train) == 50

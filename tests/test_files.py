@@ -1,0 +1,94 @@
+"""Files that are whole or not there."""
+
+import errno
+import io
+import stat
+from pathlib import Path
+
+import pytest
+
+from adaste.files import NotWrittenError, folder_beside, write_atomically
+
+FULL = Path("/dev/full")
+
+
+def _names(folder):
+    return [path.name for path in folder.iterdir()]
+
+
+def test_bytes_and_writers_give_the_same_file(tmp_path):
+    write_atomically(tmp_path / "a", b"content")
+    write_atomically(tmp_path / "b", lambda file: file.write(b"content"))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == b"content"
+
+
+def test_a_new_file_replaces_the_old_one_and_leaves_nothing_else(tmp_path):
+    write_atomically(tmp_path / "a", b"old")
+    write_atomically(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"new"
+    assert _names(tmp_path) == ["a"]
+
+
+def test_nothing_is_seen_at_the_place_until_all_is_written(tmp_path):
+    place = tmp_path / "a"
+
+    def look(file):
+        file.write(b"half")
+        assert not place.exists()
+        file.write(b" and half")
+
+    write_atomically(place, look)
+    assert place.read_bytes() == b"half and half"
+
+
+def test_a_full_disk_says_what_was_not_written_and_keeps_the_old_file(tmp_path):
+    write_atomically(tmp_path / "a", b"old")
+
+    def full(file):
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(NotWrittenError, match=r"could not write .*a \(No space left on device\).*is intact") as caught:
+        write_atomically(tmp_path / "a", full)
+    assert caught.value.errno == errno.ENOSPC
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert _names(tmp_path) == ["a"]
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
+def test_a_disk_that_is_really_full_is_reported_the_same_way(tmp_path, monkeypatch):
+    monkeypatch.setattr("adaste.files._sibling", lambda path: tmp_path / "full")
+    monkeypatch.setattr("pathlib.Path.open", lambda path, mode: io.FileIO(FULL, "w"))
+    with pytest.raises(NotWrittenError, match=r"No space left on device.*nothing was left"):
+        write_atomically(tmp_path / "a", b"x" * 100_000)
+
+
+def test_other_errors_pass_and_remove_the_unfinished_file(tmp_path):
+    def broken(file):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "a", broken)
+    assert _names(tmp_path) == []
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(NotWrittenError, match=r"could not write .*missing/a"):
+        write_atomically(tmp_path / "missing" / "a", b"")
+
+
+def test_files_get_the_permissions_of_every_other_file(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    write_atomically(tmp_path / "a", b"")
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
+def test_a_folder_beside_is_removed_unless_renamed(tmp_path):
+    with pytest.raises(ValueError), folder_beside(tmp_path / "a") as folder:
+        (folder / "file").write_bytes(b"")
+        raise ValueError
+    assert _names(tmp_path) == []
+    with folder_beside(tmp_path / "a") as folder:
+        (folder / "file").write_bytes(b"")
+        folder.rename(tmp_path / "a")
+    assert _names(tmp_path) == ["a"]
