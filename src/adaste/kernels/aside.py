@@ -1,0 +1,60 @@
+"""Convolutions whose weight gradients are computed beside the rest of the backward pass.
+
+Nobody waits for the gradient of a weight until the update, while the gradient of the input is what the backward pass
+goes on with: on a GPU the two run at the same time on two streams.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Sidetrack:
+    """A second stream, for work that is done when `join` is called."""
+
+    def __init__(self) -> None:
+        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._used: list[Tensor] = []
+
+    def weight_gradient(self, dy: Tensor, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any) -> None:
+        """Compute `weight.grad`, beginning when all that was asked for so far is done."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            weight.grad = _backward(dy, x, weight, stride, padding, wanted=(False, True))[1]
+        # Not to be freed, and overwritten, by the other stream while this one still reads them.
+        self._used += [dy, x]
+
+    def join(self) -> None:
+        """The current stream goes on when all weight gradients are there."""
+        torch.cuda.current_stream().wait_stream(self._stream)
+        self._used.clear()
+
+
+class Convolution(torch.autograd.Function):
+    """A convolution without bias whose weight gets its gradient from a sidetrack."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any, sidetrack: Sidetrack) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.weight, ctx.stride, ctx.padding, ctx.sidetrack = weight, stride, padding, sidetrack
+        return F.conv2d(x, weight, stride=stride, padding=padding)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        ctx.sidetrack.weight_gradient(dy, x, ctx.weight, ctx.stride, ctx.padding)
+        dx = None
+        if ctx.needs_input_grad[0]:
+            dx = _backward(dy, x, ctx.weight, ctx.stride, ctx.padding, wanted=(True, False))[0]
+        return dx, None, None, None, None
+
+
+def _backward(
+    dy: Tensor, x: Tensor, weight: Tensor, stride: Any, padding: Any, *, wanted: tuple[bool, bool]
+) -> tuple[Tensor, Tensor]:
+    dx, dw, _ = torch.ops.aten.convolution_backward(
+        dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), 1, (*wanted, False)
+    )
+    return dx, dw
