@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from data.build import images_and_labels
 
 from adaste.data import Dataset, Split
 from adaste.distributed import ALONE, World
@@ -17,6 +16,7 @@ from adaste.recipes import recipe
 from adaste.results import read_records
 from adaste.runs import SILENT, Observer, Options, run
 from adaste.train import Record, Training
+from data.build import images_and_labels
 
 CPU = torch.device("cpu")
 TIMES = ("seconds", "images_per_second", "evaluation_seconds")
@@ -90,7 +90,7 @@ def assert_same(given: list[torch.Tensor], wanted: list[torch.Tensor]) -> None:
         assert torch.equal(one, other)
 
 
-class Interrupted(Exception):
+class InterruptedTrainingError(Exception):
     """What tests stop a run with."""
 
 

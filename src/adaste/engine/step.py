@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from adaste.augment import Augmentation, loss
+from adaste.engine.compiling import compiled
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
 from adaste.engine.ways import Way
@@ -48,7 +49,7 @@ class TrainingStep:
         self._rates = rates
         self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
         self._first_bad = torch.full((), -1, dtype=torch.int64, device=walk.device)
-        self._forward = self._loss if way is Way.EAGER else torch.compile(self._loss, dynamic=False)
+        self._forward = self._loss if way is Way.EAGER else compiled(self._loss)
         self._run = Replayed(self._step) if way is Way.GRAPH else self._step
 
     def __call__(self) -> None:
