@@ -13,9 +13,10 @@ from adaste.distributed import ALONE, World
 from adaste.models import MLP, VGG
 from adaste.recipe import Recipe
 from adaste.recipes import recipe
+from adaste.records import Record
 from adaste.results import read_records
 from adaste.runs import SILENT, Observer, Options, run
-from adaste.train import Record, Training
+from adaste.train import Training
 from data.build import images_and_labels
 
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"schedules"},
+    {"schedules", "records"},
     {"checks"},
     {"files"},
     {"data"},

@@ -24,8 +24,9 @@ from adaste.augment import Crop, CutMix, Mixup, order_of_epoch
 from adaste.distributed import World
 from adaste.engine import Streaming
 from adaste.recipe import Recipe
+from adaste.records import DivergedError, Record
 from adaste.schedules import Cosine, Steps
-from adaste.train import DivergedError, Record, Training
+from adaste.train import Training
 
 RECIPES = {
     "adaste": small_recipe("adaste"),
@@ -242,7 +243,7 @@ def test_images_held_out_are_neither_trained_with_nor_chosen_by_seed() -> None:
 def test_an_evaluation_on_images_held_out_needs_some() -> None:
     with pytest.raises(ValueError, match=r"holdout.*0"):
         small_training(small_recipe()).evaluate("holdout")
-    with pytest.raises(ValueError, match=r"'tset'.*test.*holdout"):
+    with pytest.raises(ValueError, match=r"one of test, holdout, got 'tset'"):
         small_training(small_recipe()).evaluate("tset")
 
 

@@ -32,8 +32,9 @@ from adaste.engine import algorithms
 from adaste.environment import environment
 from adaste.files import write_atomically
 from adaste.recipe import Recipe
+from adaste.records import Record
 from adaste.results import Result, read_result
-from adaste.train import Record, Training
+from adaste.train import Training
 
 VERSION = 1
 """Of the content of checkpoints."""
