@@ -20,7 +20,6 @@ from adaste.train import Training
 from data.build import images_and_labels
 
 CPU = torch.device("cpu")
-TIMES = ("seconds", "images_per_second", "evaluation_seconds")
 EVERY_STEP = Options(save_every=0.0)
 NETWORK = MLP(widths=(16,))
 CONVOLUTIONAL = VGG(stages=((8,),), hidden_widths=())
@@ -66,7 +65,7 @@ def small_run(
 
 def timeless(records: list[Record]) -> list[dict[str, Any]]:
     """Records without what differs from one run to the next."""
-    return [{name: value for name, value in vars(one).items() if name not in TIMES} for one in records]
+    return [record.repeatable for record in records]
 
 
 def outcome(folder: Path) -> dict[str, Any]:

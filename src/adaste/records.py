@@ -1,6 +1,6 @@
 """What training tells: a record per epoch, or that it has diverged."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -30,10 +30,16 @@ class Record:
     """The share of binary weights with another sign than at the start of the epoch."""
     latent: float | None
     """The mean |theta| of binary weights."""
-    seconds: float
+    seconds: float = 0.0
     """Of training, without evaluation."""
-    images_per_second: float
-    evaluation_seconds: float
+    images_per_second: float = 0.0
+    evaluation_seconds: float = 0.0
+
+    @property
+    def repeatable(self) -> dict[str, Any]:
+        """All fields but what clocks told: the same in every run of a recipe."""
+        clocks = ("seconds", "images_per_second", "evaluation_seconds")
+        return {name: value for name, value in asdict(self).items() if name not in clocks}
 
     @property
     def deciding(self) -> float | None:
