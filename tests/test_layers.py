@@ -6,7 +6,7 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"schedules"},
+    {"schedules", "records", "signals"},
     {"checks"},
     {"files"},
     {"data"},
@@ -22,7 +22,7 @@ ROWS = [
     {"recipe"},
     {"overrides", "methods", "network"},
     {"recipes", "train"},
-    {"results", "checkpoint", "environment"},
+    {"observer", "results", "checkpoint", "environment"},
     {"runs"},
     {"studies"},
     {"console"},

@@ -121,3 +121,17 @@ def test_all_weights_of_the_papers_networks_are_binary() -> None:
         weights = adaste.binary_weights(VGG().build(CIFAR, 10))
     assert not weights.rest
     assert sum(weight.numel() for weight in weights.binary.values()) == 15_239_872
+
+
+def test_a_network_loads_tensors_alone_with_and_without_counts_of_batches() -> None:
+    network = VGG(stages=((4,),), hidden_widths=(6,))
+    one, other = (network.build(ImageShape(1, 8, 8), 3) for _ in range(2))
+    plain = dict(one.state_dict())
+    assert not any("num_batches_tracked" in name for name in plain)
+    other.load_state_dict(plain)
+    assert all(torch.equal(value, plain[name]) for name, value in other.state_dict().items())
+    other.load_state_dict({**plain, "1.num_batches_tracked": torch.tensor(3)})
+    with pytest.raises(RuntimeError, match="Missing"):
+        other.load_state_dict({})
+    with pytest.raises(RuntimeError, match="Unexpected"):
+        other.load_state_dict({**plain, "surplus": torch.zeros(1)})

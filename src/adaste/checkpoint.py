@@ -22,6 +22,10 @@ class DamagedCheckpointError(ValueError):
     """A checkpoint's content is not what was written."""
 
 
+class RefusedCheckpointError(ValueError):
+    """A file is whole, but holds something else than a checkpoint does."""
+
+
 class Checkpoints:
     """The checkpoints of one run, in a folder of their own; the last `keep` stay."""
 
@@ -31,15 +35,19 @@ class Checkpoints:
         self.folder, self._keep = folder, keep
 
     def save(self, state: dict[str, Any], *, epoch: int, step: int) -> Path:
-        """Write a checkpoint, then drop the oldest ones. If it cannot be written, the others are as they were."""
+        """Write a checkpoint, then drop the oldest ones and others of the same step.
+
+        If it cannot be written, the others are as they were.
+        """
         buffer = io.BytesIO()
         torch.save(state, buffer)
         content = buffer.getbuffer()
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"epoch-{epoch:05d}-step-{step:06d}-{_digest(content)}.pt"
         write_atomically(path, lambda file: file.write(content))
-        newest = [path, *(other for other in self.paths() if other != path)]
-        for old in newest[self._keep :]:
+        others = [other for other in self.paths() if _moment(other) != _moment(path)]
+        kept = {path, *others[: self._keep - 1]}
+        for old in set(self.paths()) - kept:
             old.unlink(missing_ok=True)
         return path
 
@@ -49,12 +57,16 @@ class Checkpoints:
         return sorted(found, key=lambda path: path.name, reverse=True)
 
     def newest(self, complain: Callable[[str], None]) -> tuple[Path, dict[str, Any]] | None:
-        """The furthest checkpoint that is whole, loaded on the CPU; `complain` hears of those that are not."""
+        """The furthest checkpoint that is whole, loaded on the CPU.
+
+        Those that are not are renamed, so that they do not count any more, and `complain` hears of them.
+        """
         for path in self.paths():
             try:
                 return path, load(path)
             except DamagedCheckpointError as error:
-                complain(f"{error}: using the one before it")
+                aside = path.rename(path.with_name(f"{path.name}.damaged"))
+                complain(f"{error}; it is now {aside.name} and not used")
         return None
 
 
@@ -63,15 +75,29 @@ def load(path: Path) -> dict[str, Any]:
     named = NAME.fullmatch(path.name)
     if named is None:
         raise ValueError(f"{path} is not named like a checkpoint (epoch-<n>-step-<n>-<digest>.pt)")
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DamagedCheckpointError(f"the checkpoint {path} cannot be read ({error.strerror})") from error
     found = _digest(content)
     if found != named[3]:
         raise DamagedCheckpointError(
             f"the checkpoint {path} is damaged (its {len(content):,} bytes have the digest {found}, "
             f"written was {named[3]})"
         )
-    state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    try:
+        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # torch has many ways to say no
+        raise RefusedCheckpointError(
+            f"{path} is whole but no checkpoint: only tensors and plain data are read, and no code is run. "
+            f"Remove it if you do not know where it comes from ({str(error).splitlines()[0]})"
+        ) from error
     return state
+
+
+def _moment(path: Path) -> str:
+    """The epoch and step of a checkpoint: its name without the digest."""
+    return path.name.rpartition("-")[0]
 
 
 def _digest(content: "bytes | memoryview[int]") -> str:

@@ -67,9 +67,11 @@ ALONE = World()
 
 
 def join_world(device: torch.device) -> World:
-    """The world that torchrun has started this process in; alone without torchrun."""
-    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+    """The world that torchrun has started this process in; alone without torchrun. `device` is this process' own."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return World()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # where NCCL puts what it exchanges
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     return World(dist.get_rank(), dist.get_world_size())
 

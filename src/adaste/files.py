@@ -36,6 +36,16 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
         unfinished.unlink(missing_ok=True)
 
 
+def append(path: Path, content: bytes) -> None:
+    """Add `content` to the end of a file, which is made where there is none."""
+    try:
+        with path.open("ab") as file:
+            file.write(content)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise NotWrittenError(error.errno, f"could not add to {path} ({reason}); its end may be incomplete") from error
+
+
 @contextmanager
 def folder_beside(path: Path) -> Iterator[Path]:
     """An empty folder beside `path`, to be renamed to it when it is complete; else removed at the end."""

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from adaste.train import Record
+from adaste.records import Record
 
 
 @dataclass(frozen=True)

@@ -11,29 +11,31 @@ result.json         the outcome; where it exists, the run is finished
 
 import fcntl
 import json
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from adaste.checkpoint import Checkpoints, load
+from adaste.checks import require
 from adaste.data import Dataset
 from adaste.distributed import ALONE, World
 from adaste.engine import algorithms
 from adaste.environment import environment
-from adaste.files import write_atomically
+from adaste.files import append, write_atomically
+from adaste.observer import SILENT, Observer
 from adaste.recipe import Recipe
+from adaste.records import Record
 from adaste.results import Result, read_result
-from adaste.train import Record, Training
+from adaste.schedules import require_count
+from adaste.signals import Heard, listening
+from adaste.train import Training
 
 VERSION = 1
 """Of the content of checkpoints."""
@@ -48,31 +50,6 @@ class StoppedError(Exception):
     def __init__(self, signal_number: int, epoch: int, step: int) -> None:
         super().__init__(f"stopped in epoch {epoch} after step {step}; saved: start it again to go on")
         self.signal_number = signal_number
-
-
-class Observer(Protocol):
-    """Who watches a run. All methods are called in the process that leads."""
-
-    def begins(self, training: Training, records: list[Record]) -> None:
-        """Training is about to begin, or to go on after these records."""
-
-    def stepped(self, training: Training) -> None:
-        """A step was made; on a GPU, asked for."""
-
-    def epoch_ended(self, record: Record) -> None:
-        """An epoch is over."""
-
-    def says(self, text: str) -> None:
-        """Something worth a line."""
-
-
-class Silent:
-    """An observer who does nothing."""
-
-    def begins(self, training: Training, records: list[Record]) -> None: ...
-    def stepped(self, training: Training) -> None: ...
-    def epoch_ended(self, record: Record) -> None: ...
-    def says(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +67,12 @@ class Options:
     keep: int = 2
     deterministic: bool = False
 
+    def __post_init__(self) -> None:
+        require("save_every", self.save_every, least=0)
+        require_count("keep", self.keep, least=1)
+
 
 USUAL = Options()
-SILENT = Silent()
 
 
 @dataclass
@@ -131,7 +111,8 @@ def run(
         if finished is not None:
             observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
             return finished
-        with algorithms(options.deterministic, device):
+        on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+        with on_device, algorithms(options.deterministic, device):
             return _Run(recipe, folder, dataset, device, world, options, observer).go()
 
 
@@ -154,7 +135,7 @@ class _Run:
         self.checkpoints = Checkpoints(folder / "checkpoints", keep=options.keep)
         self.story = _Story()
         self.best_network: dict[str, Tensor] | None = None
-        self.stop = 0
+        self.heard = Heard()
         self.saved_at = self.started_at = time.monotonic()
 
     def go(self) -> Result:
@@ -162,7 +143,7 @@ class _Run:
         if self.world.leads:
             self._write_beginning()
             self.observer.begins(self.training, self.story.records)
-        with self._listening():
+        with listening() as self.heard:
             for record in self.training.run(self._after_step):
                 self._take(record)
                 self._save_if_due()
@@ -177,8 +158,7 @@ class _Run:
             with self.training.exported() as model:
                 self.best_network = {name: value.clone() for name, value in model.state_dict().items()}
         if self.world.leads:
-            with (self.folder / "metrics.jsonl").open("a") as file:
-                file.write(json.dumps(asdict(record)) + "\n")
+            append(self.folder / "metrics.jsonl", _line(record))
             self.observer.epoch_ended(record)
 
     def _after_step(self) -> None:
@@ -189,7 +169,7 @@ class _Run:
     def _save_if_due(self) -> None:
         """Save when it is time or when asked to stop, and then stop; all processes at the same step."""
         due = time.monotonic() - self.saved_at >= self.options.save_every
-        wish = self.stop or int(due)
+        wish = self.heard.number or int(due)
         if self.world.size > 1:
             if self.training.step % AGREE_EVERY:
                 return
@@ -222,13 +202,13 @@ class _Run:
 
     def _write_network(self, name: str, network: dict[str, Tensor], record: Record) -> None:
         facts = {
-            "format": "adaste network",
-            "recipe": self.training.recipe.to_json(),
-            "record": json.dumps(asdict(record)),
-            "classes": json.dumps(self.dataset.classes),
+            "recipe": json.loads(self.training.recipe.to_json()),
+            "classes": self.dataset.classes,
+            "record": record.repeatable,
         }
         tensors = {key: value.detach().cpu().contiguous() for key, value in network.items()}
-        write_atomically(self.folder / name, to_safetensors(tensors, facts))
+        # One entry, and nothing of clocks: entries are written in random order, and equal runs give equal files.
+        write_atomically(self.folder / name, to_safetensors(tensors, {"adaste": json.dumps(facts)}))
 
     def _resume(self) -> None:
         found = None
@@ -256,8 +236,7 @@ class _Run:
                 )
 
     def _write_beginning(self) -> None:
-        lines = [json.dumps(asdict(record)) + "\n" for record in self.story.records]
-        write_atomically(self.folder / "metrics.jsonl", "".join(lines).encode())
+        write_atomically(self.folder / "metrics.jsonl", b"".join(_line(record) for record in self.story.records))
         path = self.folder / "environment.json"
         starts = json.loads(path.read_text()) if path.exists() else []
         here = {
@@ -292,24 +271,6 @@ class _Run:
             write_atomically(self.folder / "result.json", _pretty(asdict(result)))
         return result
 
-    @contextmanager
-    def _listening(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM set a mark that the next step sees; a second Ctrl-C ends the process at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def hear(number: int, frame: FrameType | None) -> None:
-            self.stop = number
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-
-        before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
@@ -334,6 +295,10 @@ def _claim(recipe: Recipe, folder: Path) -> None:
             f"{folder} holds a run of another recipe (digest {there.digest}, this one is {recipe.digest}): "
             "use another folder"
         )
+
+
+def _line(record: Record) -> bytes:
+    return (json.dumps(asdict(record)) + "\n").encode()
 
 
 def _pretty(plain: Any) -> bytes:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -31,48 +31,12 @@ from adaste.guard import NonFiniteGradientError
 from adaste.network import build_network, dtype_of
 from adaste.optim import LatentOptimizer
 from adaste.recipe import Recipe
+from adaste.records import DivergedError, Record
 from adaste.schedules import Schedule, at_step
 from adaste.serial import to_plain
 from adaste.sync_norm import synchronize_norms
 from adaste.watch import SignWatch
 from adaste.weights import binary_weights
-
-
-class DivergedError(RuntimeError):
-    """The loss or a gradient was no longer finite."""
-
-    def __init__(self, epoch: int, step: int, what: str) -> None:
-        where = f"epoch {epoch}, step {step}" if step >= 0 else f"epoch {epoch}"
-        super().__init__(f"training diverged in {where}: {what}. A smaller learning rate, or a warm-up, may help")
-        self.epoch, self.step = epoch, step
-
-
-@dataclass(frozen=True)
-class Record:
-    """What one epoch was like. Accuracies in percent; those of tests are of the weights as exported."""
-
-    epoch: int
-    loss: float
-    train_accuracy: float
-    test_loss: float | None
-    test_accuracy: float | None
-    holdout_accuracy: float | None
-    lr: float
-    method: dict[str, Any]
-    """The estimator's numbers at the end of the epoch, such as an annealed mu."""
-    flipped: float | None
-    """The share of binary weights with another sign than at the start of the epoch."""
-    latent: float | None
-    """The mean |theta| of binary weights."""
-    seconds: float
-    """Of training, without evaluation."""
-    images_per_second: float
-    evaluation_seconds: float
-
-    @property
-    def deciding(self) -> float | None:
-        """The accuracy that decides which epoch is best."""
-        return self.test_accuracy if self.holdout_accuracy is None else self.holdout_accuracy
 
 
 class Training:
@@ -138,6 +102,7 @@ class Training:
     @contextmanager
     def exported(self) -> Iterator[nn.Module]:
         """The model as it would be exported: weights rounded, BatchNorm with statistics for them; then as before."""
+        self._checked_progress()
         self.world.average_buffers(self.model)
         soft = self.optimizer.is_soft()
         with self.optimizer.binarized(self.model), self._norm_estimation()() if soft else nullcontext():
@@ -154,7 +119,9 @@ class Training:
             try:
                 self._train()
             except NonFiniteGradientError as error:
-                raise DivergedError(self.epoch, self.step, str(error)) from error
+                # On a GPU the news is of an earlier step, perhaps of the first one whose loss was bad.
+                bad = self._train.progress().first_bad
+                raise DivergedError(self.epoch, self.step if bad < 0 else bad, str(error)) from error
             self.step += 1
             after_step()
         if self.epoch + 1 < self.recipe.epochs:
@@ -166,16 +133,22 @@ class Training:
 
     def _finished(self) -> Progress:
         """The totals of the epoch over all processes, if nothing went wrong in it."""
-        progress = self._train.progress()
-        try:
-            self.optimizer.check_gradients()
-        except NonFiniteGradientError as error:
-            raise DivergedError(self.epoch, progress.first_bad, str(error)) from error
-        if progress.first_bad >= 0:
-            raise DivergedError(self.epoch, progress.first_bad, "the loss was not finite")
+        progress = self._checked_progress()
         values = torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64, device=self.device)
         total, correct, seen = self.world.add(values).tolist()
         return Progress(total, correct, seen, -1)
+
+    def _checked_progress(self) -> Progress:
+        """The totals so far; an error, in all processes, if any has met a loss or gradient that was not finite."""
+        progress = self._train.progress()
+        bad = self.world.largest(progress.first_bad, self.device)
+        try:
+            self.optimizer.check_gradients()
+        except NonFiniteGradientError as error:
+            raise DivergedError(self.epoch, bad, str(error)) from error
+        if bad >= 0:
+            raise DivergedError(self.epoch, bad, "the loss was not finite")
+        return progress
 
     def _record(self, progress: Progress, seconds: float, speed: float) -> Record:
         flipped, latent = self._watch.changes()
@@ -204,9 +177,12 @@ class Training:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a resumed training needs, as plain data and tensors."""
+        """All that a resumed training needs, as plain data and tensors (those of the training, not copies).
+
+        A DivergedError where training has diverged: there is nothing to go on from.
+        """
+        progress = self._checked_progress()
         self.world.average_buffers(self.model)
-        progress = self._train.progress()
         return {
             "epoch": self.epoch,
             "step": self.step,
@@ -279,7 +255,7 @@ class Training:
 
     def _test(self, split: str) -> Evaluation:
         if split not in self._tests:
-            images = {"test": self.dataset.test, "holdout": self._held_out}[split]
+            images = self._images_of(split)
             self._tests[split] = Evaluation(
                 network=self.model,
                 walk=Walk(choose_feed(images, self.device, evaluation_batch(len(images), self.world)), self.device),
@@ -290,17 +266,26 @@ class Training:
             )
         return self._tests[split]
 
+    def _images_of(self, split: str) -> Split:
+        if split == "holdout" and not self.recipe.holdout:
+            raise ValueError('there are no images held out to evaluate "holdout" on: the recipe has holdout 0')
+        splits = {"test": self.dataset.test, "holdout": self._held_out}
+        if split not in splits:
+            raise ValueError(f"split must be one of {', '.join(splits)}, got {split!r}")
+        return splits[split]
+
     def _norm_estimation(self) -> NormEstimation:
         if self._norms is None:
             count = min(self.recipe.norm_batches, self.steps_per_epoch)
-            order = order_of_epoch(seed=0, epoch=0, count=self.feed.count, batch=self._share)[:count]
+            order = order_of_epoch(seed=0, epoch=0, count=self.feed.count, batch=self.recipe.batch)[:count]
             self._norms = NormEstimation(
                 network=self.model,
-                walk=Walk(self.feed, self.device),
+                walk=Walk(self.feed.beside(), self.device),
                 augmentation=self._augmentation,
                 dtype=dtype_of(self.recipe),
                 way=self.choice.way,
-                order=order,
+                order=of_rank({"order": order}, rank=self.world.rank, ranks=self.world.size)["order"],
+                world=self.world,
             )
         return self._norms
 

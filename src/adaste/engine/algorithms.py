@@ -12,6 +12,7 @@ def algorithms(deterministic: bool, device: torch.device) -> Iterator[None]:
     """The fastest that cuDNN can find by trying, or those that give the same bits every time. Afterwards as before."""
     before = (
         torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
         torch.backends.cudnn.benchmark,
         torch.backends.cudnn.deterministic,
     )
@@ -19,10 +20,10 @@ def algorithms(deterministic: bool, device: torch.device) -> Iterator[None]:
         # Read by cuBLAS when it starts; without it torch refuses to be deterministic.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     try:
-        torch.use_deterministic_algorithms(deterministic or before[0])
+        torch.use_deterministic_algorithms(deterministic or before[0], warn_only=before[1] and not deterministic)
         torch.backends.cudnn.benchmark = not deterministic
         torch.backends.cudnn.deterministic = deterministic
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0])
-        torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = before[1:]
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = before[2:]

@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from adaste.augment import Augmentation
 from adaste.distributed import World
+from adaste.engine.compiling import compiled
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
 from adaste.engine.ways import Way
@@ -68,13 +69,22 @@ class NormEstimation:
     """BatchNorm statistics for the weights the network has now: the means over `order`ed batches, not augmented.
 
     While weights are soft, the running statistics belong to the soft weights; the rounded ones need their own.
+    `order` is this process' part of the batches.
     """
 
     def __init__(
-        self, *, network: nn.Module, walk: Walk, augmentation: Augmentation, dtype: torch.dtype, way: Way, order: Tensor
+        self,
+        *,
+        network: nn.Module,
+        walk: Walk,
+        augmentation: Augmentation,
+        dtype: torch.dtype,
+        way: Way,
+        order: Tensor,
+        world: World,
     ) -> None:
         self._network, self._walk, self._augmentation, self._dtype = network, walk, augmentation, dtype
-        self._order = order
+        self._order, self._world = order, world
         self._norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
         self._buffers = [
             buffer for norm in self._norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None
@@ -109,6 +119,7 @@ class NormEstimation:
                     norm.momentum = momentum
         torch._foreach_div_(sums, float(len(self._order)))
         torch._foreach_copy_(self._buffers, sums)
+        self._world.average_buffers(self._network)
 
     def _step(self) -> None:
         self._network(self._augmentation.prepare(self._walk.take().images, self._dtype))
@@ -118,8 +129,7 @@ def program(step: Callable[[], None], way: Way) -> Callable[[], None]:
     """A step without gradients, the given way."""
     if way is Way.EAGER:
         return step
-    fast = torch.compile(step, dynamic=False)
-    return Replayed(fast) if way is Way.GRAPH else fast
+    return Replayed(compiled(step)) if way is Way.GRAPH else compiled(step)
 
 
 def evaluation_batch(count: int, world: World) -> int:

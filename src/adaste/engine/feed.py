@@ -21,6 +21,10 @@ class Feed(ABC):
         """A pass over the data begins: `order` (steps, b), on the host, names the images; `first` is its first step."""
 
     @abstractmethod
+    def beside(self) -> "Feed":
+        """A feed of the same images, whose passes do not disturb those of this one."""
+
+    @abstractmethod
     def advance(self) -> None:
         """The next step begins. Called on the host, before a step that may be captured."""
 
@@ -39,6 +43,9 @@ class Resident(Feed):
 
     def start(self, order: Tensor, first: int) -> None:
         """Everything is there already."""
+
+    def beside(self) -> Feed:
+        return self
 
     def advance(self) -> None:
         """Everything is there already."""

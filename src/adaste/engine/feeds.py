@@ -1,6 +1,7 @@
 """Which feed a split gets: resident where it fits, else streaming."""
 
 import os
+from pathlib import Path
 
 import torch
 
@@ -22,4 +23,8 @@ def free_memory(device: torch.device) -> int:
     """Bytes of memory the device could give now."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    # What the system keeps of files it has read counts as free: it gives that up when asked to.
+    meminfo = Path("/proc/meminfo")
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    available = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return available[0] if available else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

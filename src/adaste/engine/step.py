@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from adaste.augment import Augmentation, loss
+from adaste.engine.compiling import compiled
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
 from adaste.engine.ways import Way
@@ -45,14 +46,10 @@ class TrainingStep:
     ) -> None:
         self._network, self._optimizer, self._walk = network, optimizer, walk
         self._augmentation, self._label_smoothing, self._dtype = augmentation, label_smoothing, dtype
-        self._scheduled = [
-            (group, rate)
-            for group, rate in zip(optimizer.param_groups, rates, strict=True)
-            if isinstance(rate, Schedule)
-        ]
+        self._rates = rates
         self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
         self._first_bad = torch.full((), -1, dtype=torch.int64, device=walk.device)
-        self._forward = self._loss if way is Way.EAGER else torch.compile(self._loss, dynamic=False)
+        self._forward = self._loss if way is Way.EAGER else compiled(self._loss)
         self._run = Replayed(self._step) if way is Way.GRAPH else self._step
 
     def __call__(self) -> None:
@@ -90,9 +87,11 @@ class TrainingStep:
         self._first_bad.copy_(torch.where(known, self._first_bad, step))
 
     def _set_rates(self) -> None:
-        clock = self._optimizer.clock
-        for group, schedule in self._scheduled:
-            rate = schedule.at(clock)
+        # The groups are asked for at every step: a state that is loaded brings new ones.
+        for group, schedule in zip(self._optimizer.param_groups, self._rates, strict=True):
+            if not isinstance(schedule, Schedule):
+                continue
+            rate = schedule.at(self._optimizer.clock)
             if isinstance(group["lr"], Tensor) and isinstance(rate, Tensor):
                 group["lr"].copy_(rate)
             else:

@@ -20,7 +20,7 @@ class Streaming(Feed):
 
     def __init__(self, split: Split, device: torch.device, batch: int) -> None:
         super().__init__(split)
-        self._split = split
+        self._split, self._device, self._size = split, device, batch
         shape = (batch, *split.images.shape[1:])
         # The step reads here, always at the same place, so that it can be captured.
         self._images = torch.zeros(shape, dtype=torch.uint8, device=device)
@@ -31,7 +31,10 @@ class Streaming(Feed):
     def start(self, order: Tensor, first: int) -> None:
         if self._pass is not None:
             self._pass.close()
-        self._pass = self._read_ahead(order[first:].numpy())
+        self._pass = _read_ahead(self._split, self._slots, order[first:].numpy())
+
+    def beside(self) -> Feed:
+        return Streaming(self._split, self._device, self._size)
 
     def advance(self) -> None:
         if self._pass is None:
@@ -44,38 +47,40 @@ class Streaming(Feed):
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         return self._images, self._labels
 
-    def _read_ahead(self, order: np.ndarray) -> Generator["_Slot", None, None]:
-        free: queue.Queue[_Slot] = queue.Queue()
-        ready: queue.Queue[_Slot | BaseException] = queue.Queue()
-        stopped = threading.Event()
-        for slot in self._slots:
-            free.put(slot)
 
-        def read() -> None:
-            try:
-                for index in order:
-                    slot = free.get()
-                    if stopped.is_set():
-                        return
-                    slot.read(self._split, index)
-                    ready.put(slot)
-            except BaseException as error:  # handed to the thread that trains, which raises it
-                ready.put(error)
+def _read_ahead(split: Split, slots: list["_Slot"], order: np.ndarray) -> Generator["_Slot", None, None]:
+    """The batches of a pass in their slots, read by a thread. It knows nothing of the feed: one dropped ends it."""
+    free: queue.Queue[_Slot] = queue.Queue()
+    ready: queue.Queue[_Slot | BaseException] = queue.Queue()
+    stopped = threading.Event()
+    for slot in slots:
+        free.put(slot)
 
-        thread = threading.Thread(target=read, name="adaste-feed", daemon=True)
-        thread.start()
+    def read() -> None:
         try:
-            for _ in order:
-                found = ready.get()
-                if isinstance(found, BaseException):
-                    raise found
-                yield found
-                free.put(found)
-        finally:
-            stopped.set()
-            for slot in self._slots:
-                free.put(slot)
-            thread.join()
+            for index in order:
+                slot = free.get()
+                if stopped.is_set():
+                    return
+                slot.read(split, index)
+                ready.put(slot)
+        except BaseException as error:  # handed to the thread that trains, which raises it
+            ready.put(error)
+
+    thread = threading.Thread(target=read, name="adaste-feed", daemon=True)
+    thread.start()
+    try:
+        for _ in order:
+            found = ready.get()
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+            free.put(found)
+    finally:
+        stopped.set()
+        for slot in slots:
+            free.put(slot)
+        thread.join()
 
 
 class _Slot:

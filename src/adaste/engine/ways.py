@@ -52,7 +52,13 @@ def choose_way(asked: str, *, device: torch.device, world: World, parameters: in
 
 def missing_compiler(device: torch.device) -> str | None:
     """What torch.compile would miss on this machine; None where it can run."""
-    if device.type == "cuda":
-        return None if importlib.util.find_spec("triton") else "triton, which is not installed"
-    compilers = [os.environ.get("CXX", ""), "g++", "clang++"]
-    return None if any(name and shutil.which(name) for name in compilers) else "a C++ compiler, and none was found"
+    if device.type != "cuda":
+        return None if _found(os.environ.get("CXX"), "g++", "clang++") else "a C++ compiler, and none was found"
+    if importlib.util.find_spec("triton") is None:
+        return "triton, which is not installed"
+    # Triton compiles what starts its kernels.
+    return None if _found(os.environ.get("CC"), "gcc", "clang") else "a C compiler, and none was found"
+
+
+def _found(*programs: str | None) -> bool:
+    return any(program and shutil.which(program) for program in programs)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -50,6 +50,7 @@ class Network(ABC):
                 nn.init.zeros_(module.bias)
             if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
                 module.num_batches_tracked = None  # a count nobody reads, at the price of a kernel per layer and step
+        model.register_load_state_dict_post_hook(_without_counts)  # type: ignore[no-untyped-call]
         return model
 
     @abstractmethod
@@ -70,3 +71,8 @@ class Network(ABC):
     def hidden(self, features: int, width: int, *, bias: bool) -> list[nn.Module]:
         """A hidden linear layer with BatchNorm and ReLU."""
         return [nn.Linear(features, width, bias=bias), nn.BatchNorm1d(width, affine=self.affine), nn.ReLU()]
+
+
+def _without_counts(model: nn.Module, keys: Any) -> None:
+    """Torch adds the count of batches to what is loaded from a plain dictionary, such as a file of tensors."""
+    keys.unexpected_keys[:] = [name for name in keys.unexpected_keys if not name.endswith("num_batches_tracked")]

@@ -1,0 +1,47 @@
+"""What training tells: a record per epoch, or that it has diverged."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+class DivergedError(RuntimeError):
+    """The loss or a gradient was no longer finite."""
+
+    def __init__(self, epoch: int, step: int, what: str) -> None:
+        where = f"epoch {epoch}, step {step}" if step >= 0 else f"epoch {epoch}"
+        super().__init__(f"training diverged in {where}: {what}. A smaller learning rate, or a warm-up, may help")
+        self.epoch, self.step = epoch, step
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one epoch was like. Accuracies in percent; those of tests are of the weights as exported."""
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    test_loss: float | None
+    test_accuracy: float | None
+    holdout_accuracy: float | None
+    lr: float
+    method: dict[str, Any]
+    """The estimator's numbers at the end of the epoch, such as an annealed mu."""
+    flipped: float | None
+    """The share of binary weights with another sign than at the start of the epoch."""
+    latent: float | None
+    """The mean |theta| of binary weights."""
+    seconds: float = 0.0
+    """Of training, without evaluation."""
+    images_per_second: float = 0.0
+    evaluation_seconds: float = 0.0
+
+    @property
+    def repeatable(self) -> dict[str, Any]:
+        """All fields but what clocks told: the same in every run of a recipe."""
+        clocks = ("seconds", "images_per_second", "evaluation_seconds")
+        return {name: value for name, value in asdict(self).items() if name not in clocks}
+
+    @property
+    def deciding(self) -> float | None:
+        """The accuracy that decides which epoch is best."""
+        return self.test_accuracy if self.holdout_accuracy is None else self.holdout_accuracy

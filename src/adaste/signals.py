@@ -1,0 +1,38 @@
+"""Requests to stop, heard between two steps."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+
+@dataclass
+class Heard:
+    """The number of the signal that came; 0 while none has."""
+
+    number: int = 0
+
+
+@contextmanager
+def listening() -> Iterator[Heard]:
+    """Inside, Ctrl-C and SIGTERM only leave a mark, and a second one ends the process at once. Afterwards as before.
+
+    In a thread other than the main one nothing is heard, since Python hears signals in the main thread alone.
+    """
+    heard = Heard()
+    if threading.current_thread() is not threading.main_thread():
+        yield heard
+        return
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        heard.number = number
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield heard
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
