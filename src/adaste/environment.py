@@ -35,7 +35,7 @@ def gpu(device: torch.device) -> dict[str, Any]:
     return {
         "gpu": torch.cuda.get_device_name(device),
         "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
     }
 
 

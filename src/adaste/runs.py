@@ -127,7 +127,7 @@ def run(
     with _alone_in(folder) if world.leads else nullcontext():
         if world.leads:
             _claim(recipe, folder)
-        finished = world.from_leader(read_result(folder))
+        finished: Result | None = world.from_leader(read_result(folder))
         if finished is not None:
             observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
             return finished
