@@ -22,7 +22,7 @@ ROWS = [
     {"recipe"},
     {"overrides", "methods", "network"},
     {"recipes", "train"},
-    {"results", "checkpoint", "environment"},
+    {"results", "checkpoint", "environment", "choosing"},
     {"evaluate", "runs", "mps"},
     {"studies"},
     {"console", "tensorboard"},
