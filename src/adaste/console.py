@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from adaste.results import Result
+from adaste.results import Result, best_of
 from adaste.runs import Observer
 from adaste.studies import State, Status
 from adaste.train import Record, Training
@@ -73,48 +73,47 @@ class Bar(Quiet):
         )
         self._task = self._progress.add_task("", total=None, start=False, epoch="", numbers="")
         self._drawn = 0.0
-        self._steps_per_epoch = 0
-        self._best: float | None = None
-        self._tested: float | None = None
+        self._epochs = self._steps_per_epoch = 0
+        self._records: list[Record] = []
 
     def begins(self, training: Training, records: list[Record]) -> None:
         super().begins(training, records)
-        self._steps_per_epoch = training.steps_per_epoch
-        self._progress.update(self._task, total=training.recipe.epochs * training.steps_per_epoch)
+        self._epochs, self._steps_per_epoch = training.recipe.epochs, training.steps_per_epoch
+        self._records = list(records)
+        # Not an update: what an earlier start has done says nothing of the speed of this one.
+        self._progress.reset(
+            self._task,
+            total=self._epochs * self._steps_per_epoch,
+            completed=training.epoch * self._steps_per_epoch + training.step,
+            epoch=self._epoch(training.epoch),
+            numbers=numbers_of(self._records),
+        )
         self._progress.start()
-        for record in records:
-            self._remember(record)
-        self._show(training)
-        self._progress.start_task(self._task)
 
     def stepped(self, training: Training) -> None:
-        if time.monotonic() - self._drawn >= REFRESH:
-            self._show(training)
+        now = time.monotonic()
+        if now - self._drawn >= REFRESH:
+            self._drawn = now
+            done = training.epoch * self._steps_per_epoch + training.step
+            self._progress.update(self._task, completed=done, epoch=self._epoch(training.epoch))
+            self._progress.refresh()
 
     def epoch_ended(self, record: Record) -> None:
-        self._progress.update(self._task, completed=(record.epoch + 1) * self._steps_per_epoch)
-        self._remember(record)
+        self._records.append(record)
+        self._progress.update(
+            self._task,
+            completed=(record.epoch + 1) * self._steps_per_epoch,
+            epoch=self._epoch(record.epoch),
+            numbers=numbers_of(self._records),
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
 
-    def _show(self, training: Training) -> None:
-        recipe, done = training.recipe, training.epoch * training.steps_per_epoch + training.step
-        epoch = f"{min(training.epoch + 1, recipe.epochs)}/{recipe.epochs}"
-        self._progress.update(self._task, completed=done, epoch=epoch)
-        self._progress.refresh()
-        self._drawn = time.monotonic()
-
-    def _remember(self, record: Record) -> None:
-        if record.test_accuracy is not None:
-            self._tested = record.test_accuracy
-            self._best = max(record.test_accuracy, self._best or 0.0)
-        flips = "" if record.flipped is None else f"  flips {100 * record.flipped:.2f} %"
-        accuracy = "" if self._tested is None else f"  test {self._tested:.2f} % (best {self._best:.2f} %)"
-        numbers = f"loss {record.loss:.4f}{accuracy}{flips}  {record.images_per_second:,.0f} images/s"
-        self._progress.update(self._task, numbers=numbers)
+    def _epoch(self, epoch: int) -> str:
+        return f"{epoch + 1}/{self._epochs}"
 
 
 class Several:
@@ -222,6 +221,20 @@ def line_of(status: Status) -> str:
 def title(status: Status) -> str:
     """A run of a study by its name and seed."""
     return f"{status.job.name}, seed {status.job.recipe.seed}"
+
+
+def numbers_of(records: Sequence[Record]) -> str:
+    """What the last of the records says, and the best accuracy so far."""
+    if not records:
+        return ""
+    last, best = records[-1], best_of(records)
+    parts = [f"loss {last.loss:.4f}"]
+    if best:
+        tested = next(record for record in reversed(records) if record.test_accuracy is not None)
+        parts.append(f"test {_number(tested.test_accuracy)} % (best {_number(best.test_accuracy)} %)")
+    if last.flipped is not None:
+        parts.append(f"flips {100 * last.flipped:.2f} %")
+    return "  ".join([*parts, f"{last.images_per_second:,.0f} images/s"])
 
 
 def opening(training: Training) -> str:

@@ -76,13 +76,15 @@ def restore(exported: Exported, dataset: Dataset, device: torch.device) -> nn.Mo
             f"({_some(exported.classes)}), there are {len(dataset.classes)} ({_some(dataset.classes)})"
         )
     model = build_network(exported.recipe, dataset, device)
-    try:
-        model.load_state_dict(exported.tensors)
-    except RuntimeError as error:
-        first = str(error).splitlines()[1:2]
-        raise ValueError(
-            f"{exported.path} does not fit the network of its recipe: {' '.join(first).strip() or error}"
-        ) from error
+    # Not load_state_dict: without the versions that only pickles carry it invents counters for BatchNorm.
+    wanted = model.state_dict()
+    for name in sorted(wanted.keys() ^ exported.tensors.keys()):
+        raise _unfit(exported, f"{name} is only in the {'network' if name in wanted else 'file'}")
+    for name, tensor in wanted.items():
+        found = exported.tensors[name]
+        if (found.shape, found.dtype) != (tensor.shape, tensor.dtype):
+            raise _unfit(exported, f"{name} is {_kind(found)} in the file and {_kind(tensor)} in the network")
+        tensor.copy_(found)
     return model.eval()
 
 
@@ -99,6 +101,14 @@ def evaluate(exported: Exported, dataset: Dataset, *, device: torch.device, engi
         world=ALONE,
     )
     return test()
+
+
+def _unfit(exported: Exported, what: str) -> ValueError:
+    return ValueError(f"{exported.path} does not fit the network of its recipe: {what}")
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
 
 
 def _some(classes: tuple[str, ...]) -> str:

@@ -32,7 +32,7 @@ from adaste.engine import algorithms
 from adaste.environment import environment
 from adaste.files import write_atomically
 from adaste.recipe import Recipe
-from adaste.results import Result, read_result
+from adaste.results import Result, best_of, read_result
 from adaste.train import Record, Training
 
 VERSION = 1
@@ -104,9 +104,7 @@ class _Story:
 
     @property
     def best(self) -> Record | None:
-        """The first of the records with the highest deciding accuracy."""
-        tested = [record for record in self.records if record.deciding is not None]
-        return max(tested, key=lambda record: record.deciding or 0.0, default=None)
+        return best_of(self.records)
 
 
 def run(

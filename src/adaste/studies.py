@@ -15,7 +15,7 @@ from types import FrameType, MappingProxyType
 
 from adaste.files import write_atomically
 from adaste.recipe import Recipe
-from adaste.results import Result, read_records, read_result
+from adaste.results import Result, best_of, read_records, read_result
 from adaste.train import Record
 
 INTERVAL = 0.25
@@ -68,8 +68,9 @@ class Status:
 
     @property
     def best(self) -> float | None:
-        """The highest test accuracy."""
-        return max((r.test_accuracy for r in self.records if r.test_accuracy is not None), default=None)
+        """The test accuracy of the best epoch so far."""
+        best = best_of(self.records)
+        return best.test_accuracy if best else None
 
     @property
     def seconds_left(self) -> float | None:
@@ -237,4 +238,4 @@ class _Child:
             log.seek(self._start_of_log)
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
         ending = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return ending if code < 0 or not lines else lines[-1]
+        return ending if code < 0 or not lines else lines[-1].removeprefix("error: ")

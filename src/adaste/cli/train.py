@@ -58,11 +58,11 @@ def act(arguments: argparse.Namespace) -> int:
     try:
         result = _run(recipe, folder, device, world, arguments)
     except StoppedError as stop:
-        leave_world(world)
+        leave_world()
         if world.leads:
             print(f"{folder}: {stop}", file=sys.stderr)
         return 128 + stop.signal_number
-    leave_world(world)
+    leave_world()
     if world.leads:
         print(f"{folder}: {outcome(result)}")
     return 0
