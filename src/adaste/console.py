@@ -11,10 +11,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from adaste.observer import Observer
+from adaste.records import Record
 from adaste.results import Result, best_of
-from adaste.runs import Observer
 from adaste.studies import State, Status
-from adaste.train import Record, Training
+from adaste.train import Training
 
 REFRESH = 0.2
 """Seconds between two drawings: one takes a few milliseconds of the process that trains."""

@@ -15,7 +15,7 @@ from adaste.distributed import ALONE
 from adaste.engine import Evaluation, Score, Walk, choose_feed, choose_way, evaluation_batch
 from adaste.network import build_network, dtype_of
 from adaste.recipe import Recipe
-from adaste.train import Record
+from adaste.records import Record
 
 NETWORKS = ("last", "best")
 """The networks a run leaves behind."""

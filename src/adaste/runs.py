@@ -31,16 +31,11 @@ from adaste.environment import environment
 from adaste.files import append, write_atomically
 from adaste.observer import SILENT, Observer
 from adaste.recipe import Recipe
-<<<<<<< HEAD
 from adaste.records import Record
-from adaste.results import Result, read_result
+from adaste.results import Result, best_of, read_result
 from adaste.schedules import require_count
 from adaste.signals import Heard, listening
 from adaste.train import Training
-=======
-from adaste.results import Result, best_of, read_result
-from adaste.train import Record, Training
->>>>>>> cli
 
 VERSION = 1
 """Of the content of checkpoints."""

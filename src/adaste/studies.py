@@ -15,8 +15,8 @@ from types import FrameType, MappingProxyType
 
 from adaste.files import write_atomically
 from adaste.recipe import Recipe
+from adaste.records import Record
 from adaste.results import Result, best_of, read_records, read_result
-from adaste.train import Record
 
 INTERVAL = 0.25
 """Seconds between two looks at the children."""

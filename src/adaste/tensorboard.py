@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from adaste.train import Record, Training
+from adaste.records import Record
+from adaste.train import Training
 
 TESTS = ("test_loss", "test_accuracy", "holdout_accuracy")
 OTHERS = ("loss", "train_accuracy", "lr", "flipped", "latent", "images_per_second")

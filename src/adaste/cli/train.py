@@ -75,7 +75,8 @@ def _run(
 
     from adaste.console import Bar, Quiet, Several
     from adaste.data import load
-    from adaste.runs import SILENT, Options, run
+    from adaste.observer import SILENT
+    from adaste.runs import Options, run
     from adaste.tensorboard import TensorBoard
 
     shown = world.leads and sys.stdout.isatty()

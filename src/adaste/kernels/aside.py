@@ -18,6 +18,11 @@ class Sidetrack:
         self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._used: list[Tensor] = []
 
+    def convolution(self, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any) -> Tensor:
+        """A convolution without bias whose weight gets its gradient here."""
+        y: Tensor = _Convolution.apply(x, weight, stride, padding, self)  # type: ignore[no-untyped-call]
+        return y
+
     def weight_gradient(self, dy: Tensor, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any) -> None:
         """Compute `weight.grad`, beginning when all that was asked for so far is done."""
         self._stream.wait_stream(torch.cuda.current_stream())
@@ -32,9 +37,7 @@ class Sidetrack:
         self._used.clear()
 
 
-class Convolution(torch.autograd.Function):
-    """A convolution without bias whose weight gets its gradient from a sidetrack."""
-
+class _Convolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any, sidetrack: Sidetrack) -> Tensor:
         ctx.save_for_backward(x)
