@@ -1,15 +1,18 @@
 """The command line, called as a function where that is the same, else as a process."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import adaste
@@ -220,7 +223,7 @@ def test_options_reach_the_run(call, tmp_path: Path) -> None:
         (["mnist-mlp-adaste"], ["mnist was not found", "adaste data get mnist"]),
         (["digits-mlp-adaste", "--device", "cuda:99"], ["cuda:99", "CUDA devices"]),
         (["digits-mlp-adaste", "--device", "gpu"], ["device must be", "'gpu'"]),
-        (["digits-mlp-adaste", "--set", "base.lr=1e30", "--epochs", "2"], ["diverged"]),
+        (["digits-mlp-full-precision", "--set", "base.lr=1e30"], ["diverged in epoch 0"]),
         (["digits-mlp-adaste", "--set", "holdout=5000"], ["holdout", "1297"]),
         (["digits-mlp-adaste", "--folder", "file"], ["file"]),
     ],
@@ -236,8 +239,6 @@ def test_a_run_that_cannot_be_made_ends_in_one_clear_line(call, tmp_path: Path, 
 def test_a_folder_of_another_recipe_and_a_folder_in_use_are_refused(call, trained: Path, tmp_path: Path) -> None:
     code, _, err = call("train", "digits-mlp-bop", "--folder", str(trained))
     assert code == 1 and "another recipe" in err
-    import fcntl
-
     (tmp_path / "used").mkdir()
     with (tmp_path / "used" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -247,23 +248,23 @@ def test_a_folder_of_another_recipe_and_a_folder_in_use_are_refused(call, traine
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_says_so_and_goes_on_when_started_again(call, tmp_path: Path, number: int) -> None:
-    arguments = ["train", "digits-mlp-adaste", "--epochs", "150", "--folder", "run", "--threads", "1"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "adaste", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    metrics, patience = tmp_path / "run" / "metrics.jsonl", time.monotonic() + 60
-    while not (metrics.exists() and metrics.read_text().count("\n") > 2):
-        assert process.poll() is None and time.monotonic() < patience
-        time.sleep(0.01)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
+    arguments = ["train", "digits-mlp-adaste", "--epochs", "40", "--folder", "run"]
+    metrics = tmp_path / "run" / "metrics.jsonl"
+
+    def send() -> None:
+        while not (metrics.exists() and metrics.read_text().count("\n") > 2):
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=send, daemon=True).start()
+    code, out, err = call(*arguments)
+    assert code == 128 + number
     assert len(out.splitlines()) == 1
-    assert "saved: start it again to go on" in err and "Traceback" not in err
+    assert "saved: start it again to go on" in err and len(err.splitlines()) == 1
     assert read_result(tmp_path / "run") is None
     code, out, _ = call(*arguments)
     assert code == 0 and "going on in epoch" in out
-    assert [record.epoch for record in read_records(tmp_path / "run")] == list(range(150))
+    assert [record.epoch for record in read_records(tmp_path / "run")] == list(range(40))
 
 
 def test_two_processes_of_torchrun_train_one_network_and_one_of_them_speaks(tmp_path: Path, data_folder: Path) -> None:
@@ -333,11 +334,9 @@ def test_a_damaged_file_and_one_that_does_not_fit_are_refused(call, trained: Pat
     run = copied(trained, tmp_path / "run")
     path = run / "last.safetensors"
     content = path.read_bytes()
-    from safetensors import safe_open
-
     with safe_open(path, framework="pt") as file:
         facts = file.metadata()
-    tensors = load_file(path)
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}  # else the file itself, mapped
     first, *others = tensors
     damages = {
         "truncated": lambda: path.write_bytes(content[:-100]),

@@ -22,6 +22,9 @@ EXAMPLES = options.examples(
     "What is finished is skipped, what was interrupted goes on. Ctrl-C lets all runs save, a second one kills them.",
 )
 
+COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
+"""Every process that compiles starts as many compilers as there are cores, unless it is told otherwise."""
+
 
 def add_to(commands: options.Commands) -> None:
     """Add the command."""
@@ -56,10 +59,14 @@ def act(arguments: argparse.Namespace) -> int:
     jobs = _jobs(arguments)
     device = options.device_named(arguments.device)
     _prepare_data(jobs, arguments.data)
+    share = max(1, (os.cpu_count() or 1) // arguments.processes)
     sharing = device.type == "cuda" and arguments.processes > 1 and not arguments.no_mps
     with _variables(sharing, console) as variables:
         study = Study(
-            jobs, processes=arguments.processes, options=_passed_on(arguments, device.type), variables=variables
+            jobs,
+            processes=arguments.processes,
+            options=_passed_on(arguments, threads=share if device.type == "cpu" else None),
+            variables={COMPILERS: os.environ.get(COMPILERS, str(share)), **variables},
         )
         with LiveTable(console) if sys.stdout.isatty() else Lines(console) as display:
             statuses = study.run(display)
@@ -94,21 +101,21 @@ def _prepare_data(jobs: Sequence["Job"], folder: Path | None) -> None:
 
 
 def _variables(sharing: bool, console: "Console") -> AbstractContextManager[dict[str, str]]:
+    from adaste.console import Quiet
     from adaste.mps import shared_gpu
 
-    return shared_gpu(console.print) if sharing else nullcontext({})
+    return shared_gpu(Quiet(console).says) if sharing else nullcontext({})
 
 
-def _passed_on(arguments: argparse.Namespace, device: str) -> list[str]:
-    """The options of `adaste train` that each run gets; the cores of the machine are divided among them."""
-    threads = arguments.threads or (max(1, (os.cpu_count() or 1) // arguments.processes) if device == "cpu" else None)
+def _passed_on(arguments: argparse.Namespace, threads: int | None) -> list[str]:
+    """The options of `adaste train` that each run gets."""
     values = {
         "--data": arguments.data,
         "--device": arguments.device,
         "--engine": arguments.engine,
         "--save-every": arguments.save_every,
         "--keep": arguments.keep,
-        "--threads": threads,
+        "--threads": arguments.threads or threads,
     }
     flags = {"--deterministic": arguments.deterministic, "--tensorboard": arguments.tensorboard}
     named = [part for name, value in values.items() if value is not None for part in (name, str(value))]
