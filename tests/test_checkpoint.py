@@ -116,7 +116,7 @@ def test_a_malicious_file_with_the_right_digest_is_refused_and_runs_nothing(tmp_
     evil = {"training": Malicious(tmp_path / "evil")}
     buffer = io.BytesIO()
     if plain:
-        buffer.write(pickle.dumps(evil))
+        buffer.write(pickle.dumps(evil, protocol=2))
     else:
         torch.save(evil, buffer)
     checkpoints = _saved(tmp_path)

@@ -213,8 +213,9 @@ class _Run:
         if self.world.leads:
             for unfinished in self.folder.rglob(".*.tmp"):
                 unfinished.unlink()
+            saved = self.checkpoints.paths()
             found = self.checkpoints.newest(self.observer.says)
-            if found is None and self.checkpoints.paths():
+            if found is None and saved:
                 self.observer.says(f"no checkpoint in {self.checkpoints.folder} is whole: starting from the beginning")
         path = self.world.from_leader(found and found[0])
         if path is None:

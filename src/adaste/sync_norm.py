@@ -22,22 +22,27 @@ class SynchronizedBatchNorm(nn.BatchNorm2d):
             return super().forward(input)
         axes = [axis for axis in range(input.dim()) if axis != 1]
         shape = [1, -1, *(1 for _ in range(input.dim() - 2))]
-        values = input.float()
-        count = torch.tensor([values.numel() / values.shape[1]], device=values.device)
-        total = torch.cat([values.sum(axes), (values * values).sum(axes), count])
-        total = cast("Tensor", all_reduce(total))  # type: ignore[no-untyped-call]
-        channels = values.shape[1]
+        values, channels = input.float(), input.shape[1]
+        count = values.new_tensor([values.numel() / channels])
+        total = _added(torch.cat([values.sum(axes), count]))
         size = total[-1].detach()
-        mean = total[:channels] / size
-        variance = (total[channels:-1] / size - mean * mean).clamp(min=0)
+        mean = total[:-1] / size
+        # Around the mean, at the price of a second exchange: the difference of two large sums would lose its digits.
+        centred = values - mean.view(shape)
+        variance = _added((centred * centred).sum(axes)) / size
         with torch.no_grad():
             if self.running_mean is not None and self.running_var is not None and self.momentum is not None:
                 self.running_mean.lerp_(mean, self.momentum)
                 self.running_var.lerp_(variance * size / (size - 1), self.momentum)
-        normal = (values - mean.view(shape)) * torch.rsqrt(variance + self.eps).view(shape)
+        normal = centred * torch.rsqrt(variance + self.eps).view(shape)
         if self.affine:
             normal = normal * self.weight.view(shape) + self.bias.view(shape)
         return normal.to(input.dtype)
+
+
+def _added(values: Tensor) -> Tensor:
+    """The sum over all processes; its gradient is the sum of theirs."""
+    return cast("Tensor", all_reduce(values))  # type: ignore[no-untyped-call]
 
 
 def synchronize_norms(model: nn.Module) -> nn.Module:
@@ -47,7 +52,7 @@ def synchronize_norms(model: nn.Module) -> nn.Module:
             new = SynchronizedBatchNorm(
                 module.num_features, eps=module.eps, momentum=module.momentum, affine=module.affine
             )
-            new._parameters, new._buffers = module._parameters, module._buffers
+            new._parameters, new._buffers, new.training = module._parameters, module._buffers, module.training
             setattr(model, name, new)
         else:
             synchronize_norms(module)
