@@ -6,7 +6,7 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"schedules", "records", "signals"},
+    {"schedules", "records", "signals", "startup"},
     {"checks"},
     {"files"},
     {"data"},

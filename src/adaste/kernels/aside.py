@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+ALIGNMENT = 8
+
 
 class Sidetrack:
     """A second stream, for work that is done when `join` is called."""
@@ -27,7 +29,8 @@ class Sidetrack:
         """Compute `weight.grad`, beginning when all that was asked for so far is done."""
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
-            weight.grad = _backward(dy, x, weight, stride, padding, wanted=(False, True))[1]
+            gradient = _backward(dy, x, _aligned(weight), stride, padding, wanted=(False, True))[1]
+            weight.grad = gradient[:, : weight.shape[1]].contiguous(memory_format=torch.channels_last)
         # Not to be freed, and overwritten, by the other stream while this one still reads them.
         self._used += [dy, x]
 
@@ -40,9 +43,10 @@ class Sidetrack:
 class _Convolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any, sidetrack: Sidetrack) -> Tensor:
+        x = _aligned(x)
         ctx.save_for_backward(x)
         ctx.weight, ctx.stride, ctx.padding, ctx.sidetrack = weight, stride, padding, sidetrack
-        return F.conv2d(x, weight, stride=stride, padding=padding)
+        return F.conv2d(x, _aligned(weight), stride=stride, padding=padding)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
@@ -50,7 +54,8 @@ class _Convolution(torch.autograd.Function):
         ctx.sidetrack.weight_gradient(dy, x, ctx.weight, ctx.stride, ctx.padding)
         dx = None
         if ctx.needs_input_grad[0]:
-            dx = _backward(dy, x, ctx.weight, ctx.stride, ctx.padding, wanted=(True, False))[0]
+            dx = _backward(dy, x, _aligned(ctx.weight), ctx.stride, ctx.padding, wanted=(True, False))[0]
+            dx = dx[:, : ctx.weight.shape[1]]
         return dx, None, None, None, None
 
 
@@ -61,3 +66,11 @@ def _backward(
         dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), 1, (*wanted, False)
     )
     return dx, dw
+
+
+def _aligned(tensor: Tensor) -> Tensor:
+    """`tensor` with channels of zeros up to the next multiple of eight: tensor cores read no fewer."""
+    missing = -tensor.shape[1] % ALIGNMENT
+    if not missing:
+        return tensor
+    return F.pad(tensor, (0, 0, 0, 0, 0, missing)).contiguous(memory_format=torch.channels_last)

@@ -24,13 +24,17 @@ class Tiling(NamedTuple):
     warps: int
 
 
-COLUMNS = 64
+# The fastest of those tried on an H200, over the four sizes of images in a ResNet-18 (docs/speed.md).
+STATISTICS = Tiling(rows=128, columns=32, warps=4)
+GRADIENT_SUMS = Tiling(rows=64, columns=32, warps=4)
+ELEMENTS = Tiling(rows=64, columns=64, warps=8)
+BLOCKS = 512
+"""That make sums at a time: enough to keep a GPU busy, few enough for one of them to add up the parts quickly."""
+
+WIDTH = 64
+"""Channels come in multiples of this."""
+
 MOST_CHANNELS = 4096
-STATISTICS = Tiling(rows=128, columns=COLUMNS, warps=8)
-GRADIENT_SUMS = Tiling(rows=64, columns=COLUMNS, warps=8)
-ELEMENTS = Tiling(rows=64, columns=COLUMNS, warps=8)
-PARTS = 256
-"""Into how many parts the rows are divided for sums, at most."""
 
 
 class Norm(torch.autograd.Function):
@@ -97,14 +101,14 @@ class FastNorm:
     """relu(BatchNorm(x) + residual) by these kernels, for one layer."""
 
     def __init__(self, device: torch.device) -> None:
-        self._arrivals = torch.zeros(MOST_CHANNELS // COLUMNS, dtype=torch.int32, device=device)
+        self._arrivals = torch.zeros(MOST_CHANNELS // STATISTICS.columns, dtype=torch.int32, device=device)
 
     def takes(self, x: Tensor) -> bool:
         """Whether the kernels can work on such images."""
         return (
             x.is_cuda
             and x.dim() == 4
-            and x.shape[1] % COLUMNS == 0
+            and x.shape[1] % WIDTH == 0
             and x.shape[1] <= MOST_CHANNELS
             and x.is_contiguous(memory_format=torch.channels_last)
             and x.numel() < 2**31
@@ -129,8 +133,9 @@ class _Summing:
 
     def __init__(self, x: Tensor, tiling: Tiling) -> None:
         rows, channels = _matrix(x)
-        count = min(PARTS, triton.cdiv(rows, tiling.rows))
-        self.grid = (count, channels // tiling.columns)
+        columns = channels // tiling.columns
+        count = min(max(BLOCKS // columns, 1), triton.cdiv(rows, tiling.rows))
+        self.grid = (count, columns)
         self.parts = torch.empty(2 * count, channels, dtype=torch.float32, device=x.device)
         self.sizes = (rows, channels, count, triton.next_power_of_2(count), tiling.rows, tiling.columns)
 
