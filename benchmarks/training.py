@@ -4,8 +4,8 @@
     python benchmarks/training.py --output FILE.json   # also as a record
 
 Every row is a process of its own, as a user would start it. Images are CIFAR-10 if the data folder has them, else
-random ones of the same size: the speed is the same. An epoch is 390 steps of 128 images. Of the epochs of a run the first is
-left out (kernels are still being chosen in it).
+random ones of the same size: the speed is the same. An epoch is 390 steps of 128 images. Of the epochs of a run the
+first is left out (kernels are still being chosen in it).
 """
 
 import argparse
