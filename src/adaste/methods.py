@@ -98,8 +98,12 @@ def full_precision(plan: Plan) -> Treatment:
 
 
 def straight_through(plan: Plan) -> Treatment:
-    """The latent is an exponential average of -g, and the learning rate is the rate of the average."""
-    return Treatment(StraightThrough(decay=1.0), SGD(lr=plan.fall(1e-3 * plan.pace)), rest_lr=plan.fall(0.1))
+    """The latent is an exponential average of -g, and the learning rate is the rate of the average.
+
+    It starts below the size of gradients: what an average begins with fades only at its own slow rate.
+    """
+    method = StraightThrough(decay=1.0, start=1e-7)
+    return Treatment(method, SGD(lr=plan.fall(1e-3 * plan.pace)), rest_lr=plan.fall(0.1))
 
 
 def binary_connect(plan: Plan) -> Treatment:

@@ -109,10 +109,17 @@ class LatentOptimizer(Optimizer):
         return self._steps
 
     def latents(self) -> Iterator[tuple[str, Tensor]]:
-        """Name and latent of every binary weight, one number per weight: its sign is the exported one."""
+        """Name and latent of every binary weight, one number per weight."""
         for cell, estimator in self._with_estimators(self._cells()):
             if estimator.binary:
                 yield cell.name, estimator.position(local(cell.latent.detach()))
+
+    @torch.no_grad()
+    def signs(self) -> Iterator[Tensor]:
+        """Of every binary weight whether it would be exported as positive, in the order of `latents`."""
+        for cell, estimator in self._with_estimators(self._cells()):
+            if estimator.binary:
+                yield _exported(cell, estimator) >= 0
 
     @torch.no_grad()
     def is_soft(self) -> bool:

@@ -17,7 +17,7 @@ class SignWatch:
 
     def restart(self) -> None:
         """Remember the signs of now."""
-        self._signs = [latent >= 0 for _, latent in self._optimizer.latents()]
+        self._signs = list(self._optimizer.signs())
 
     def changes(self) -> tuple[float | None, float | None]:
         """The share of weights whose sign has changed, and the mean |theta| of now; None without binary weights."""
@@ -25,7 +25,7 @@ class SignWatch:
         if not latents:
             return None, None
         count = sum(latent.numel() for latent in latents)
-        changed = [((latent >= 0) != sign).sum() for latent, sign in zip(latents, self._signs, strict=True)]
+        changed = [(now != then).sum() for now, then in zip(self._optimizer.signs(), self._signs, strict=True)]
         sizes = [latent.abs().sum(dtype=torch.float64) for latent in latents]
         totals = torch.stack([torch.stack(changed).sum().double(), torch.stack(sizes).sum()])
         flipped, size = (totals / count).tolist()

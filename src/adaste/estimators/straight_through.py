@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from adaste.checks import require, require_kind
-from adaste.estimators.base import Estimator
+from adaste.estimators.base import Estimator, signed
 from adaste.estimators.binary_connect import round_at_random
 from adaste.maps import sign
 from adaste.noise import Noise
@@ -19,18 +19,26 @@ class StraightThrough(Estimator):
     decay   1 with SGD makes theta an exponential average of -g with rate lr: the dynamics that give released AdaSTE
             and BayesBiNN code their accuracy, and the strongest simple baseline.
     window  if given, the gradient passes only where |theta| <= window.
+    start   if given, latents start at +-start with the signs of the network's weights. With decay they live at the size
+            of gradients, and forget larger initial values only slowly.
     noise   if given, w is drawn at random in training, +1 with probability clip((theta + 1) / 2, 0, 1).
     """
 
     decay: float = 0.0
     window: float | None = None
     noise: Noise | None = None
+    start: float | None = None
 
     def __post_init__(self) -> None:
         require("decay", self.decay, least=0)
         if self.window is not None:
             require("window", self.window, above=0)
         require_kind("noise", self.noise, Noise, optional=True)
+        if self.start is not None:
+            require("start", self.start, above=0)
+
+    def latent(self, weight: Tensor) -> Tensor:
+        return signed(weight, self.start)
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         return sign(latent) if self.noise is None else round_at_random(latent, self.noise)

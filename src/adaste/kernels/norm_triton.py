@@ -98,7 +98,7 @@ def normalise(
     if adds:
         value += tl.load(residual + place, mask=inside).to(tl.float32)
     if relu:
-        value = tl.maximum(value, 0.0)
+        value = tl.where(value < 0.0, 0.0, value)  # a maximum would turn NaN into zero, and hide it
     tl.store(y + place, value, mask=inside)
 
 
