@@ -30,8 +30,8 @@ from torch.optim import SGD, Adam, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 import adaste
+from adaste.inspection import Summary, inspect_model
 from adaste.schedules import describe
-from adaste.summary import Summary, inspect_model
 
 try:
     from matplotlib.axes import Axes

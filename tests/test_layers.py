@@ -6,27 +6,29 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"schedules", "records", "signals"},
+    {"schedules", "records", "signals", "startup"},
     {"checks"},
     {"files"},
     {"data"},
     {"noise"},
-    {"serial"},
+    {"serial", "kernels"},
     {"maps", "models", "augment", "bases"},
     {"estimators"},
     {"shards", "weights", "rules", "guard"},
     {"stepping", "refusals", "states"},
     {"optim"},
-    {"summary", "admitted", "distributed", "sync_norm", "watch"},
+    {"inspection", "admitted", "distributed", "sync_norm", "watch"},
     {"engine"},
     {"recipe"},
     {"overrides", "methods", "network"},
     {"recipes", "train"},
-    {"observer", "results", "checkpoint", "environment"},
-    {"runs"},
+    {"observer", "results", "checkpoint", "environment", "choosing"},
+    {"evaluate", "runs", "mps"},
     {"studies"},
-    {"console"},
+    {"console", "tensorboard"},
     {"cli"},
+    {"__main__"},
+    {"public"},
     {"__init__"},
 ]
 ROOT = Path(adaste.__file__).parent
@@ -63,3 +65,15 @@ def test_methods_know_nothing_of_the_optimizer_and_little_of_each_other() -> Non
 def test_data_sets_know_nothing_of_binary_training() -> None:
     for path in (ROOT / "data").glob("*.py"):
         assert _imports(path) <= {"data", "files", "checks"}, path.name
+
+
+def test_no_public_name_is_also_that_of_a_module_which_would_hide_it() -> None:
+    modules = {path.stem for path in ROOT.iterdir()}
+    assert not modules & set(adaste.__all__)
+
+
+def test_all_public_names_are_there_and_nothing_else_is_made_up() -> None:
+    for name in adaste.__all__:
+        assert getattr(adaste, name) is not None
+        assert name in dir(adaste)
+    assert not hasattr(adaste, "LatentOptimiser")

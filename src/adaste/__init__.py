@@ -6,36 +6,23 @@ loss.backward(); optimizer.step(); optimizer.zero_grad()
 with optimizer.binarized(): evaluate(model)
 """
 
-from adaste.estimators import *  # noqa: F403
-from adaste.estimators import __all__ as _estimators
-from adaste.guard import NonFiniteGradientError
-from adaste.maps import DoubleWell, HardTanh, Tanh, sign
-from adaste.noise import Noise
-from adaste.optim import LatentOptimizer
-from adaste.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
-from adaste.summary import inspect_model, summary
-from adaste.weights import Partition, binary_weights
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adaste.public import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-__all__ = [
-    *_estimators,
-    "Constant",
-    "Cosine",
-    "DoubleWell",
-    "Geometric",
-    "HardTanh",
-    "LatentOptimizer",
-    "Linear",
-    "Noise",
-    "NonFiniteGradientError",
-    "Partition",
-    "Sigmoid",
-    "Steps",
-    "Tanh",
-    "at_step",
-    "binary_weights",
-    "inspect_model",
-    "sign",
-    "summary",
-]
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when one of them is first used: `adaste --help` need not wait for torch."""
+    if name == "__all__" or not name.startswith("_"):
+        public = import_module("adaste.public")
+        if name == "__all__" or name in public.__all__:
+            return getattr(public, name)
+    raise AttributeError(f"module 'adaste' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *import_module("adaste.public").__all__])

@@ -86,9 +86,9 @@ def join_world(device: torch.device) -> World:
     return World(rank, size)
 
 
-def leave_world(world: World) -> None:
+def leave_world() -> None:
     """End the process group, if there is one."""
-    if world.size > 1:
+    if dist.is_initialized():
         dist.destroy_process_group()
 
 

@@ -1,6 +1,7 @@
 """What a run leaves behind, and how to read it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,3 +32,9 @@ def read_records(folder: Path) -> list[Record]:
     path = folder / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     return [Record(**json.loads(line)) for line in lines if line.endswith("\n")]
+
+
+def best_of(records: Sequence[Record]) -> Record | None:
+    """The first of the records with the highest deciding accuracy; None where nothing was tested."""
+    tested = [record for record in records if record.deciding is not None]
+    return max(tested, key=lambda record: record.deciding or 0.0, default=None)

@@ -32,7 +32,7 @@ from adaste.files import append, write_atomically
 from adaste.observer import SILENT, Observer
 from adaste.recipe import Recipe
 from adaste.records import Record
-from adaste.results import Result, read_result
+from adaste.results import Result, best_of, read_result
 from adaste.schedules import require_count
 from adaste.signals import Heard, listening
 from adaste.train import Training
@@ -84,9 +84,7 @@ class _Story:
 
     @property
     def best(self) -> Record | None:
-        """The first of the records with the highest deciding accuracy."""
-        tested = [record for record in self.records if record.deciding is not None]
-        return max(tested, key=lambda record: record.deciding or 0.0, default=None)
+        return best_of(self.records)
 
 
 def run(

@@ -127,9 +127,9 @@ class NormEstimation:
 
 def program(step: Callable[[], None], way: Way) -> Callable[[], None]:
     """A step without gradients, the given way."""
-    if way is Way.EAGER:
-        return step
-    return Replayed(compiled(step)) if way is Way.GRAPH else compiled(step)
+    if way is Way.GRAPH:
+        return Replayed(step)
+    return compiled(step) if way is Way.COMPILED else step
 
 
 def evaluation_batch(count: int, world: World) -> int:

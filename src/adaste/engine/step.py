@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from adaste.augment import Augmentation, loss
+from adaste.augment import Augmentation, Batch, loss
+from adaste.engine.accelerate import accelerate
 from adaste.engine.compiling import compiled
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
@@ -44,12 +45,17 @@ class TrainingStep:
         dtype: torch.dtype,
         way: Way,
     ) -> None:
-        self._network, self._optimizer, self._walk = network, optimizer, walk
+        self._optimizer, self._walk = optimizer, walk
         self._augmentation, self._label_smoothing, self._dtype = augmentation, label_smoothing, dtype
         self._rates = rates
         self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
         self._first_bad = torch.full((), -1, dtype=torch.int64, device=walk.device)
-        self._forward = self._loss if way is Way.EAGER else compiled(self._loss)
+        eager = way is Way.EAGER
+        self._batch = self._next_batch if eager else compiled(self._next_batch)
+        self._judge = self._loss if eager else compiled(self._loss)
+        # In a graph the network's own kernels are the faster ones; a compiler knows nothing of streams.
+        self._sidetrack = accelerate(network, walk.device) if way is Way.GRAPH else None
+        self._network = torch.compile(network, dynamic=False) if way is Way.COMPILED else network
         self._run = Replayed(self._step) if way is Way.GRAPH else self._step
 
     def __call__(self) -> None:
@@ -68,15 +74,23 @@ class TrainingStep:
 
     def _step(self) -> None:
         self._optimizer.zero_grad(set_to_none=True)
-        self._forward().backward()  # type: ignore[no-untyped-call]
+        step, images, labels, partners, share = self._batch()
+        value = self._judge(step, self._network(images), labels, partners, share)
+        value.backward()  # type: ignore[no-untyped-call]
+        if self._sidetrack is not None:
+            self._sidetrack.join()
         self._optimizer.step()
 
-    def _loss(self) -> Tensor:
+    def _next_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
         taken = self._walk.take()
         batch = self._augmentation.apply(taken.images, taken.labels, taken.draws, self._dtype)
-        logits = self._network(batch.images)
-        value = loss(logits, batch, self._label_smoothing)
-        self._account(taken.step, value.detach(), logits.argmax(1) == batch.labels)
+        return taken.step, batch.images, batch.labels, batch.partners, batch.share
+
+    def _loss(
+        self, step: Tensor, logits: Tensor, labels: Tensor, partners: Tensor | None, share: Tensor | None
+    ) -> Tensor:
+        value = loss(logits, Batch(logits, labels, partners, share), self._label_smoothing)
+        self._account(step, value.detach(), logits.argmax(1) == labels)
         self._set_rates()
         return value
 

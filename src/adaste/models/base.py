@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from adaste.checks import require
+from adaste.models.layers import Norm
 from adaste.schedules import require_count
 
 
@@ -57,9 +58,10 @@ class Network(ABC):
     def layers(self, image: ImageShape, classes: int) -> nn.Module:
         """The layers, with whatever weights torch gives them."""
 
-    def norm(self, channels: int) -> nn.BatchNorm2d:
-        """The BatchNorm behind a convolution."""
-        return nn.BatchNorm2d(channels, momentum=self.norm_momentum, affine=self.affine)
+    def norm(self, channels: int, *, relu: bool = True, users: int = 1) -> Norm:
+        """The BatchNorm behind a convolution, with its ReLU."""
+        batch_norm = nn.BatchNorm2d(channels, momentum=self.norm_momentum, affine=self.affine)
+        return Norm(batch_norm, relu=relu, users=users)
 
     def head(self, features: int, classes: int, *, bias: bool) -> nn.Sequential:
         """The last linear layer and, if wanted, the BatchNorm on its logits."""

@@ -1,12 +1,12 @@
 """Residual networks (He et al. 2015) in the forms of the paper's experiments."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from adaste.models.base import ImageShape, Network
+from adaste.models.layers import Convolution, Shared, for_two
 
 WIDTHS = (64, 128, 256, 512)
 
@@ -37,23 +37,27 @@ class ResNet(Network):
     def layers(self, image: ImageShape, classes: int) -> nn.Module:
         block = Bottleneck if self.depth >= 50 else BasicBlock
         layers = self._stem(image.channels)
+        plan = [
+            (width, 2 if stage and not index else 1)
+            for stage, (width, count) in enumerate(zip(WIDTHS, self.BLOCKS[self.depth], strict=True))
+            for index in range(count)
+        ]
         channels = WIDTHS[0]
-        for stage, (width, count) in enumerate(zip(WIDTHS, self.BLOCKS[self.depth], strict=True)):
-            for index in range(count):
-                layers.append(block(self, channels, width, stride=2 if stage and not index else 1))
-                channels = width * block.expansion
+        for place, (width, stride) in enumerate(plan):
+            users = 1 if place == len(plan) - 1 else 2
+            layers.append(block(self, channels, width, stride=stride, users=users))
+            channels = width * block.expansion
         rows, columns = (self._last(size, image) // 4 for size in (image.height, image.width))
-        return nn.Sequential(
-            *layers, nn.AvgPool2d(4), nn.Flatten(), self.head(channels * rows * columns, classes, bias=True)
-        )
+        pool = nn.AdaptiveAvgPool2d((rows, columns))
+        return nn.Sequential(*layers, pool, nn.Flatten(), self.head(channels * rows * columns, classes, bias=True))
 
     def _stem(self, channels: int) -> list[nn.Module]:
         width = WIDTHS[0]
         if self.stem == "large":
-            convolution = nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False)
-            return [convolution, self.norm(width), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
-        convolution = nn.Conv2d(channels, width, 3, stride=self.SHRINKS[self.stem], padding=1, bias=False)
-        return [convolution, self.norm(width), nn.ReLU()]
+            convolution = Convolution(channels, width, 7, stride=2, padding=3, bias=False)
+            return [convolution, self.norm(width), nn.MaxPool2d(3, stride=2, padding=1)]
+        convolution = Convolution(channels, width, 3, stride=self.SHRINKS[self.stem], padding=1, bias=False)
+        return [convolution, self.norm(width, users=2)]
 
     def _last(self, size: int, image: ImageShape) -> int:
         """The side of the last maps; every halving rounds up, and the average pool needs four pixels."""
@@ -72,17 +76,18 @@ class BasicBlock(nn.Module):
 
     expansion: ClassVar = 1
 
-    def __init__(self, network: Network, channels: int, width: int, *, stride: int) -> None:
+    def __init__(self, network: Network, channels: int, width: int, *, stride: int, users: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(channels, width, 3, stride=stride, padding=1, bias=False)
+        self.conv1 = Convolution(channels, width, 3, stride=stride, padding=1, bias=False)
         self.norm1 = network.norm(width)
-        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        self.norm2 = network.norm(width)
+        self.conv2 = Convolution(width, width, 3, padding=1, bias=False)
+        self.norm2 = network.norm(width, users=users)
         self.shortcut = _shortcut(network, channels, width, stride)
 
-    def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.norm1(self.conv1(x)))
-        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+    def forward(self, x: Shared) -> Shared:
+        main, side = for_two(x)
+        y = self.norm1(self.conv1(main))
+        return cast("Shared", self.norm2(self.conv2(y), self.shortcut(side)))
 
 
 class Bottleneck(nn.Module):
@@ -90,23 +95,24 @@ class Bottleneck(nn.Module):
 
     expansion: ClassVar = 4
 
-    def __init__(self, network: Network, channels: int, width: int, *, stride: int) -> None:
+    def __init__(self, network: Network, channels: int, width: int, *, stride: int, users: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(channels, width, 1, bias=False)
+        self.conv1 = Convolution(channels, width, 1, bias=False)
         self.norm1 = network.norm(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False)
+        self.conv2 = Convolution(width, width, 3, stride=stride, padding=1, bias=False)
         self.norm2 = network.norm(width)
-        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
-        self.norm3 = network.norm(4 * width)
+        self.conv3 = Convolution(width, 4 * width, 1, bias=False)
+        self.norm3 = network.norm(4 * width, users=users)
         self.shortcut = _shortcut(network, channels, 4 * width, stride)
 
-    def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.norm1(self.conv1(x)))
-        y = F.relu(self.norm2(self.conv2(y)))
-        return F.relu(self.norm3(self.conv3(y)) + self.shortcut(x))
+    def forward(self, x: Shared) -> Shared:
+        main, side = for_two(x)
+        y = self.norm1(self.conv1(main))
+        y = self.norm2(self.conv2(y))
+        return cast("Shared", self.norm3(self.conv3(y), self.shortcut(side)))
 
 
 def _shortcut(network: Network, channels: int, width: int, stride: int) -> nn.Module:
     if stride == 1 and channels == width:
         return nn.Identity()
-    return nn.Sequential(nn.Conv2d(channels, width, 1, stride=stride, bias=False), network.norm(width))
+    return nn.Sequential(Convolution(channels, width, 1, stride=stride, bias=False), network.norm(width, relu=False))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from adaste.models.base import ImageShape, Network
+from adaste.models.layers import Convolution
 from adaste.schedules import require_count
 
 
@@ -35,7 +36,7 @@ class VGG(Network):
         channels = image.channels
         for stage in self.stages:
             for place, width in enumerate(stage):
-                layers.append(nn.Conv2d(channels, width, 3, padding=1, bias=self.bias))
+                layers.append(Convolution(channels, width, 3, padding=1, bias=self.bias))
                 layers += self._after(width, pooled=place == len(stage) - 1)
                 channels = width
         rows, columns = (self._last(size, image) for size in (image.height, image.width))
@@ -47,9 +48,8 @@ class VGG(Network):
         return nn.Sequential(*layers, self.head(features, classes, bias=self.bias))
 
     def _after(self, width: int, *, pooled: bool) -> list[nn.Module]:
-        usual = [self.norm(width), nn.ReLU()]
         pool = [nn.MaxPool2d(2)] if pooled else []
-        return [*usual, *pool] if self.pool_last else [*pool, *usual]
+        return [self.norm(width), *pool] if self.pool_last else [*pool, self.norm(width)]
 
     def _last(self, size: int, image: ImageShape) -> int:
         last = size >> len(self.stages)

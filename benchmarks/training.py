@@ -1,0 +1,234 @@
+"""How fast networks train: seconds per epoch, start-up and memory, on one GPU or on a CPU beside a plain loop.
+
+    python benchmarks/training.py                      # what this machine has
+    python benchmarks/training.py --output FILE.json   # also as a record
+
+Every row is a process of its own, as a user would start it. Images are CIFAR-10 if the data folder has them, else
+random ones of the same size: the speed is the same. An epoch is 390 steps of 128 images. Of the epochs of a run the
+first is left out (kernels are still being chosen in it).
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+START = "ADASTE_BENCHMARK_START"
+EPOCHS = 8
+RELEASED = 12.7
+"""Seconds per epoch of the released AdaSTE code, ResNet-18 on an H200 (results/preliminary)."""
+
+
+def child(name: str, device_name: str, epochs: int, data: Path | None, engine: str) -> dict[str, Any]:
+    """Train in this process; the seconds since the parent started it, and those of every epoch."""
+    from adaste.startup import collect_seldom
+
+    collect_seldom()
+    import torch
+
+    from adaste.engine import algorithms
+    from adaste.recipes import recipe
+    from adaste.train import Training
+
+    imported = time.time()
+    device = torch.device(device_name)
+    chosen = recipe(name, epochs=epochs)
+    with algorithms(deterministic=False, device=device):
+        training = Training(chosen, images(data), device=device, engine=engine)
+        ready = time.time()
+        first: list[float] = []
+
+        def after_step() -> None:
+            if not first:
+                if device.type == "cuda":
+                    torch.cuda.synchronize()
+                first.append(time.time())
+
+        records = list(training.run(after_step))
+    began = float(os.environ[START])
+    return {
+        "name": name,
+        "engine": training.choice.way.value,
+        "import_seconds": imported - began,
+        "ready_seconds": ready - began,
+        "start_seconds": first[0] - began,
+        "epoch_seconds": [record.seconds for record in records],
+        "evaluation_seconds": [record.evaluation_seconds for record in records],
+        "memory_bytes": torch.cuda.max_memory_reserved() if device.type == "cuda" else None,
+        "last_loss": records[-1].loss,
+    }
+
+
+def images(data: Path | None) -> Any:
+    """CIFAR-10, or random images of its size."""
+    import numpy as np
+
+    from adaste.data import DataError, Dataset, Split, load
+
+    try:
+        return load("cifar10", data)
+    except DataError:
+        random = np.random.default_rng(0)
+
+        def split(count: int) -> Split:
+            pixels = random.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+            return Split(pixels, random.integers(0, 10, count))
+
+        classes = tuple(map(str, range(10)))
+        return Dataset("random", classes, split(50_000), split(10_000), (0.49, 0.48, 0.45), (0.25, 0.24, 0.26), "")
+
+
+def started(name: str, arguments: argparse.Namespace, extra: dict[str, str]) -> "subprocess.Popen[str]":
+    command = [sys.executable, __file__, "--child", name, "--device", arguments.device, "--engine", arguments.engine]
+    command += ["--epochs", str(arguments.epochs)] + (["--data", str(arguments.data)] if arguments.data else [])
+    environment = {**os.environ, **extra, START: str(time.time())}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def measured(names: list[str], arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """These runs at once, each in a process of its own."""
+    from adaste.mps import shared_gpu
+
+    with shared_gpu(print) if len(names) > 1 else nullcontext({}) as variables:
+        processes = [started(name, arguments, variables) for name in names]
+        for process in processes:
+            output, _ = process.communicate()
+            if process.returncode:
+                raise SystemExit(f"a run failed with exit code {process.returncode}")
+            yield json.loads(output.splitlines()[-1])
+
+
+def steady(runs: list[dict[str, Any]]) -> tuple[float, float]:
+    """Minimum and median seconds of an epoch, over the runs that shared the machine and per run."""
+    # The first epoch chooses kernels, and in the last ones a neighbour may have ended already.
+    kept = slice(1, None) if len(runs) == 1 else slice(2, -2)
+    seconds = [second for run in runs for second in run["epoch_seconds"][kept]]
+    return min(seconds) / len(runs), statistics.median(seconds) / len(runs)
+
+
+def on_gpu(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    resnet, vgg = "cifar10-resnet18-adaste", "cifar10-vgg16-adaste"
+    rows = []
+    for title, names in [
+        ("ResNet-18, first start", [resnet]),
+        ("ResNet-18", [resnet]),
+        ("VGG-16", [vgg]),
+        ("four ResNet-18 at once", [resnet] * 4),
+    ]:
+        runs = list(measured(names, arguments))
+        least, median = steady(runs)
+        row = {"row": title, "epoch_min": least, "epoch_median": median, "runs": runs}
+        rows.append(row)
+        print(
+            f"{title:26} epoch {least:.3f} / {median:.3f} s   evaluation "
+            f"{statistics.median(runs[0]['evaluation_seconds'][1:]):.3f} s   start "
+            f"{max(run['start_seconds'] for run in runs):.1f} s   memory "
+            f"{max(run['memory_bytes'] for run in runs) / 2**30:.2f} GiB   {RELEASED / least:.1f}x the released code",
+            flush=True,
+        )
+    return rows
+
+
+def on_cpu(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Steps of this package and of a plain PyTorch loop on the same network and images, in turns."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    from adaste.augment import Augmentation, of_step, order_of_epoch
+    from adaste.recipes import recipe
+    from adaste.train import Training
+
+    rounds, steps = 5, 4
+    chosen = replace(recipe("cifar10-resnet18-full-precision"), precision="float32", epochs=1)
+    everything = images(arguments.data)
+    train, test = first(everything.train, rounds * steps * chosen.batch), first(everything.test, 64)
+    few = replace(everything, train=train, test=test)
+    plain = chosen.network.build(chosen_shape(), 10)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    augmentation = Augmentation(chosen.augmentation, few.mean, few.std)
+    order = order_of_epoch(seed=0, epoch=0, count=len(few.train), batch=chosen.batch)
+    draws = augmentation.draw(seed=0, epoch=0, steps=len(order), batch=chosen.batch, order=order, image_size=(32, 32))
+    pixels, labels = torch.from_numpy(few.train.images.copy()), torch.from_numpy(few.train.labels.copy())
+    ours, theirs, began = [], [], [time.perf_counter()]
+
+    def loop(step: int) -> None:
+        batch = augmentation.apply(pixels[order[step]], labels[order[step]], of_step(draws, step), torch.float32)
+        optimizer.zero_grad()
+        cross_entropy(plain(batch.images.contiguous()), batch.labels).backward()
+        optimizer.step()
+
+    def after_step() -> None:
+        if training.step % steps:
+            return
+        now = time.perf_counter()
+        ours.append((now - began[0]) / steps)
+        for step in range(training.step - steps, training.step):
+            loop(step)
+        began[0] = time.perf_counter()
+        theirs.append((began[0] - now) / steps)
+
+    training = Training(chosen, few, device=torch.device("cpu"), engine=arguments.engine)
+    list(training.run(after_step))
+    ours, theirs = ours[1:], theirs[1:]  # the first round compiles
+    row = {
+        "row": "ResNet-18 on the CPU, milliseconds per step",
+        "engine": training.choice.way.value,
+        "ours": [1000 * value for value in ours],
+        "plain": [1000 * value for value in theirs],
+        "ratio_min": min(theirs) / min(ours),
+        "ratio_median": statistics.median(theirs) / statistics.median(ours),
+    }
+    print(
+        f"{row['row']}: {1000 * min(ours):.0f} / {1000 * statistics.median(ours):.0f}, plain loop "
+        f"{1000 * min(theirs):.0f} / {1000 * statistics.median(theirs):.0f}; "
+        f"{row['ratio_min']:.2f} / {row['ratio_median']:.2f} times as fast (minimum / median)"
+    )
+    return [row]
+
+
+def chosen_shape() -> Any:
+    from adaste.models import ImageShape
+
+    return ImageShape(3, 32, 32)
+
+
+def first(split: Any, count: int) -> Any:
+    from adaste.data import subset
+
+    return subset(split, range(count))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="the data folder")
+    parser.add_argument("--output", type=Path, help="write a record, as JSON")
+    parser.add_argument("--device", default=None, help="cpu or cuda; what is there if not given")
+    parser.add_argument("--engine", default="auto", help="auto, eager, compiled or graph")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"of every run on a GPU ({EPOCHS})")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(child(arguments.child, arguments.device, arguments.epochs, arguments.data, arguments.engine)))
+        return
+    import torch
+
+    from adaste.environment import environment
+    from adaste.files import write_atomically
+
+    arguments.device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    rows = on_gpu(arguments) if arguments.device.startswith("cuda") else on_cpu(arguments)
+    if arguments.output:
+        record = {"environment": environment(torch.device(arguments.device)), "rows": rows}
+        write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The command `adaste`: parses, calls one function, prints. Nothing imports it.
+
+Commands import what they need when they run: torch takes seconds, and `adaste --help` should not.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import adaste
+from adaste.cli import data, evaluate, lists, study, train
+from adaste.cli.options import examples
+
+EXAMPLES = examples(
+    "adaste list recipes                             what there is",
+    "adaste train digits-mlp-adaste                  a minute or less",
+    "adaste train cifar10-resnet18-adaste --seed 1",
+    "adaste evaluate runs/digits-mlp-adaste-...",
+    "adaste COMMAND --help                           more on a command",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, and give its exit code: 0 done, 1 failed, 2 not understood, 128 + signal when stopped by one."""
+    chosen = parser().parse_args(arguments)
+    try:
+        code: int = chosen.act(chosen)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (ValueError, OSError, RuntimeError) as error:
+        if chosen.debug:
+            raise
+        print(f"{_speaker()}error: {_in_words(error)}", file=sys.stderr)
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    whole = argparse.ArgumentParser(
+        prog="adaste",
+        description="Train neural networks whose weights are single bits.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    whole.add_argument("--version", action="version", version=f"adaste {adaste.__version__}")
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in (train, evaluate, study, data, lists):
+        module.add_to(commands)
+    return whole
+
+
+def _in_words(error: Exception) -> str:
+    """The error in a line, without Python's numbers for errors of the system."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    expected = isinstance(error, ValueError | OSError) or type(error).__module__.startswith("adaste")
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines) if expected or len(lines) == 1 else f"{lines[0]} (--debug shows more)"
+
+
+def _speaker() -> str:
+    rank = os.environ.get("RANK", "0")
+    return "" if rank == "0" else f"rank {rank}: "

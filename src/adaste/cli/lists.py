@@ -1,0 +1,112 @@
+"""`adaste list` and `adaste show`: what there is to choose from."""
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from types import MappingProxyType
+
+from adaste.cli import options
+
+LIST_EXAMPLES = options.examples(
+    "adaste list",
+    "adaste list methods",
+    "adaste list recipes cifar10-resnet18     names that hold this text",
+    "adaste list recipes --all",
+)
+SHOW_EXAMPLES = options.examples(
+    "adaste show cifar10-resnet18-adaste",
+    "adaste show cifar10-resnet18-adaste --epochs 30 --set batch=256 > my.json",
+)
+
+
+def add_to(commands: options.Commands) -> None:
+    """Add the commands."""
+    listing = options.command(commands, "list", "list methods, networks, data and recipes", LIST_EXAMPLES)
+    listing.add_argument("what", nargs="?", choices=tuple(LISTS), help="default: all of them", metavar="|".join(LISTS))
+    listing.add_argument("filter", nargs="?", default="", metavar="TEXT", help="only what holds this text")
+    listing.add_argument("--all", action="store_true", help="every recipe by its name")
+    listing.set_defaults(act=list_some)
+    showing = options.command(
+        commands, "show", "print a recipe as JSON, the start of a file of your own", SHOW_EXAMPLES
+    )
+    showing.add_argument("recipe", metavar="NAME|RECIPE.json", help="a recipe's name or file")
+    options.add_changes(showing)
+    options.add_seed(showing)
+    showing.set_defaults(act=show)
+
+
+def list_some(arguments: argparse.Namespace) -> int:
+    """Print one of the lists, or all."""
+    for name in [arguments.what] if arguments.what else LISTS:
+        if not arguments.what:
+            print(f"\n{name}" if name != next(iter(LISTS)) else name)
+        LISTS[name](arguments.filter, arguments.all)
+    return 0
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Print a recipe."""
+    from adaste.choosing import chosen_one
+
+    _, recipe = chosen_one(arguments.recipe, options.changes(arguments))
+    print(recipe.to_json())
+    return 0
+
+
+def methods(text: str, every: bool) -> None:
+    """The last part of recipes' names."""
+    from adaste.methods import METHODS
+
+    columns([(name, method.title) for name, method in METHODS.items()], text)
+
+
+def networks(text: str, every: bool) -> None:
+    """The middle part of recipes' names."""
+    from adaste.recipes import SETTINGS
+
+    where: dict[tuple[str, str], list[str]] = {}
+    for data, setting in SETTINGS.items():
+        for name, network in setting.networks.items():
+            chosen = [
+                f"{field.name}={getattr(network, field.name)!r}"
+                for field in dataclasses.fields(network)
+                if getattr(network, field.name) != field.default
+            ]
+            where.setdefault((name, f"{type(network).__name__}({', '.join(chosen)})"), []).append(data)
+    columns([(name, ", ".join(data), made) for (name, made), data in where.items()], text)
+
+
+def data(text: str, every: bool) -> None:
+    """The first part of recipes' names."""
+    from adaste.data import SOURCES
+
+    columns([(source.name, source.title, source.licence) for source in SOURCES.values()], text)
+
+
+def recipes(text: str, every: bool) -> None:
+    """The three tables that make recipes; each by its name where all or some are asked for."""
+    from adaste.methods import METHODS
+    from adaste.recipes import RECIPES, SETTINGS
+
+    if every or text:
+        columns([(preset.name, preset.description) for preset in RECIPES.values()], text)
+        return
+    print(f"{len(RECIPES)} recipes <data>-<network>-<method>:")
+    columns(
+        [(f"  {name}", f"{setting.epochs} epochs", " | ".join(setting.networks)) for name, setting in SETTINGS.items()]
+    )
+    print(f"  each with {' | '.join(METHODS)}")
+
+
+def columns(rows: Sequence[tuple[str, ...]], text: str = "") -> None:
+    """Print the rows that hold `text` as aligned columns."""
+    rows = [row for row in rows if any(text in cell for cell in row)]
+    if not rows and text:
+        raise ValueError(f"nothing holds the text {text!r}")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+LISTS = MappingProxyType({"methods": methods, "networks": networks, "data": data, "recipes": recipes})
+"""What can be listed, by name: functions of a text to look for, and whether all is to be shown."""

@@ -1,0 +1,123 @@
+"""Options that several commands have."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Commands = Any
+"""What argparse gives to add commands to; its type has no public name."""
+
+ENGINES = ("auto", "eager", "compiled", "graph")
+
+
+def command(commands: Commands, name: str, purpose: str, epilog: str) -> argparse.ArgumentParser:
+    """A new command with the options that all have."""
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=purpose,
+        description=purpose[0].upper() + purpose[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("--debug", action="store_true", help="show where an error comes from")
+    return made
+
+
+def examples(*lines: str) -> str:
+    """The end of a help page."""
+    return "\n".join(["examples:", *(f"  {line}" for line in lines)])
+
+
+def add_changes(parser: argparse.ArgumentParser) -> None:
+    """How a recipe is changed."""
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change a field of the recipe, as in base.lr=0.1 or estimator=StraightThrough; may be repeated",
+    )
+    parser.add_argument("--epochs", metavar="N", help="length of the run; the same as --set epochs=N")
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """The seed of one recipe."""
+    parser.add_argument("--seed", metavar="N", help="of all random numbers; the same as --set seed=N")
+
+
+def changes(arguments: argparse.Namespace) -> list[str]:
+    """All changes of the recipe as assignments."""
+    short = [f"{name}={value}" for name in ("epochs", "seed") if (value := getattr(arguments, name, None)) is not None]
+    return [*short, *arguments.set]
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Where the images are."""
+    parser.add_argument("--data", metavar="DIR", type=Path, help="folder of the data (default: $ADASTE_DATA or ./data)")
+
+
+def add_machine(parser: argparse.ArgumentParser) -> None:
+    """What computes, and how."""
+    parser.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:1 (default: auto)")
+    parser.add_argument("--engine", default="auto", choices=ENGINES, help="how steps are run (default: the fastest)")
+    parser.add_argument("--threads", type=at_least_one, metavar="N", help="threads of the CPU (default: all)")
+
+
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """What a run may do differently without changing its numbers."""
+    add_machine(parser)
+    parser.add_argument("--save-every", type=not_negative, default=60.0, metavar="SECONDS", help="default: 60")
+    parser.add_argument("--keep", type=at_least_one, default=2, metavar="N", help="checkpoints that stay (default: 2)")
+    parser.add_argument("--deterministic", action="store_true", help="the same bits every time, also on a GPU; slower")
+    parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard's files into the run's folder")
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Where runs are."""
+    parser.add_argument("--runs", metavar="DIR", type=Path, default=Path("runs"), help="folder of runs (default: runs)")
+
+
+def at_least_one(text: str) -> int:
+    """A whole number from 1 on."""
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+    return number
+
+
+def not_negative(text: str) -> float:
+    """A number from 0 on."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number from 0 on, got {text!r}")
+    return number
+
+
+def device_named(name: str) -> "torch.device":
+    """The device of that name, if this machine has it."""
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda") or (index and not (index.isascii() and index.isdigit())):
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:NUMBER, got {name!r}")
+    count = torch.cuda.device_count() if kind == "cuda" and torch.cuda.is_available() else 0
+    if kind == "cuda" and int(index or 0) >= count:
+        raise ValueError(f"device must be one of this machine, which has {count} CUDA devices, got {name!r}")
+    return torch.device(name if kind == "cuda" else "cpu")
+
+
+def use_threads(count: int | None) -> None:
+    """Let torch compute with so many threads."""
+    import torch
+
+    if count is not None:
+        torch.set_num_threads(count)

@@ -1,0 +1,101 @@
+"""`adaste train`: one run."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from adaste.cli import options
+from adaste.startup import collect_seldom
+
+if TYPE_CHECKING:
+    import torch
+
+    from adaste.distributed import World
+    from adaste.recipe import Recipe
+    from adaste.results import Result
+
+EXAMPLES = options.examples(
+    "adaste train digits-mlp-adaste",
+    "adaste train cifar10-resnet18-adaste --epochs 30 --set base.momentum=0.8",
+    "adaste train my.json --folder runs/mine         (`adaste show NAME > my.json` is a start)",
+    "torchrun --nproc-per-node 4 -m adaste train cifar10-resnet18-adaste",
+    "",
+    "The same command again goes on where an interrupted run stopped.",
+)
+
+
+def add_to(commands: options.Commands) -> None:
+    """Add the command."""
+    parser = options.command(commands, "train", "train a network by a recipe", EXAMPLES)
+    parser.add_argument("recipe", metavar="NAME|RECIPE.json", help="a recipe's name (see `adaste list`) or file")
+    options.add_changes(parser)
+    options.add_seed(parser)
+    options.add_data(parser)
+    options.add_runs(parser)
+    parser.add_argument("--folder", metavar="DIR", type=Path, help="of this run (default: RUNS/<name>-<digest>)")
+    options.add_running(parser)
+    parser.set_defaults(act=act)
+
+
+def act(arguments: argparse.Namespace) -> int:
+    """Train, and print what came of it."""
+    collect_seldom()
+    import torch
+
+    from adaste.choosing import chosen_one
+    from adaste.console import outcome
+    from adaste.distributed import join_world, leave_world, local_device
+    from adaste.runs import StoppedError
+    from adaste.studies import folder_of
+
+    name, recipe = chosen_one(arguments.recipe, options.changes(arguments))
+    folder = arguments.folder or folder_of(name, recipe, arguments.runs)
+    options.use_threads(arguments.threads)
+    device = local_device(options.device_named(arguments.device))
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    world = join_world(device)
+    # Not in a finally: a process that fails must not wait for the others before it says so.
+    try:
+        result = _run(recipe, folder, device, world, arguments)
+    except StoppedError as stop:
+        leave_world()
+        if world.leads:
+            print(f"{folder}: {stop}", file=sys.stderr)
+        return 128 + stop.signal_number
+    leave_world()
+    if world.leads:
+        print(f"{folder}: {outcome(result)}")
+    return 0
+
+
+def _run(
+    recipe: "Recipe", folder: Path, device: "torch.device", world: "World", arguments: argparse.Namespace
+) -> "Result":
+    from rich.console import Console
+
+    from adaste.console import Bar, Quiet, Several
+    from adaste.data import load
+    from adaste.observer import SILENT
+    from adaste.runs import Options, run
+    from adaste.tensorboard import TensorBoard
+
+    shown = world.leads and sys.stdout.isatty()
+    settings = Options(
+        engine=arguments.engine,
+        save_every=arguments.save_every,
+        keep=arguments.keep,
+        deterministic=arguments.deterministic,
+    )
+    board = TensorBoard(folder / "tensorboard") if arguments.tensorboard else SILENT
+    if world.leads:  # the others wait, and then find decoded images
+        dataset = load(recipe.data, arguments.data, progress=shown)
+    world.from_leader(None)
+    if not world.leads:
+        dataset = load(recipe.data, arguments.data)
+        return run(recipe, folder, dataset, device=device, world=world, options=settings)
+    with Bar(Console()) if shown else Quiet(Console()) as display:
+        return run(
+            recipe, folder, dataset, device=device, world=world, options=settings, observer=Several(display, board)
+        )

@@ -1,0 +1,76 @@
+"""Convolutions whose weight gradients are computed beside the rest of the backward pass.
+
+Nobody waits for the gradient of a weight until the update, while the gradient of the input is what the backward pass
+goes on with: on a GPU the two run at the same time on two streams.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+ALIGNMENT = 8
+
+
+class Sidetrack:
+    """A second stream, for work that is done when `join` is called."""
+
+    def __init__(self) -> None:
+        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._used: list[Tensor] = []
+
+    def convolution(self, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any) -> Tensor:
+        """A convolution without bias whose weight gets its gradient here."""
+        y: Tensor = _Convolution.apply(x, weight, stride, padding, self)  # type: ignore[no-untyped-call]
+        return y
+
+    def weight_gradient(self, dy: Tensor, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any) -> None:
+        """Compute `weight.grad`, beginning when all that was asked for so far is done."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            gradient = _backward(dy, x, _aligned(weight), stride, padding, wanted=(False, True))[1]
+            weight.grad = gradient[:, : weight.shape[1]].contiguous(memory_format=torch.channels_last)
+        # Not to be freed, and overwritten, by the other stream while this one still reads them.
+        self._used += [dy, x]
+
+    def join(self) -> None:
+        """The current stream goes on when all weight gradients are there."""
+        torch.cuda.current_stream().wait_stream(self._stream)
+        self._used.clear()
+
+
+class _Convolution(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any, sidetrack: Sidetrack) -> Tensor:
+        x = _aligned(x)
+        ctx.save_for_backward(x)
+        ctx.weight, ctx.stride, ctx.padding, ctx.sidetrack = weight, stride, padding, sidetrack
+        return F.conv2d(x, _aligned(weight), stride=stride, padding=padding)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        ctx.sidetrack.weight_gradient(dy, x, ctx.weight, ctx.stride, ctx.padding)
+        dx = None
+        if ctx.needs_input_grad[0]:
+            dx = _backward(dy, x, _aligned(ctx.weight), ctx.stride, ctx.padding, wanted=(True, False))[0]
+            dx = dx[:, : ctx.weight.shape[1]]
+        return dx, None, None, None, None
+
+
+def _backward(
+    dy: Tensor, x: Tensor, weight: Tensor, stride: Any, padding: Any, *, wanted: tuple[bool, bool]
+) -> tuple[Tensor, Tensor]:
+    dx, dw, _ = torch.ops.aten.convolution_backward(
+        dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), 1, (*wanted, False)
+    )
+    return dx, dw
+
+
+def _aligned(tensor: Tensor) -> Tensor:
+    """`tensor` with channels of zeros up to the next multiple of eight: tensor cores read no fewer."""
+    missing = -tensor.shape[1] % ALIGNMENT
+    if not missing:
+        return tensor
+    return F.pad(tensor, (0, 0, 0, 0, 0, missing)).contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,33 @@
+"""The names a user meets first, all at `adaste.<name>`."""
+
+from adaste.estimators import *  # noqa: F403
+from adaste.estimators import __all__ as _estimators
+from adaste.guard import NonFiniteGradientError
+from adaste.inspection import inspect_model, summary
+from adaste.maps import DoubleWell, HardTanh, Tanh, sign
+from adaste.noise import Noise
+from adaste.optim import LatentOptimizer
+from adaste.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
+from adaste.weights import Partition, binary_weights
+
+__all__ = [
+    *_estimators,
+    "Constant",
+    "Cosine",
+    "DoubleWell",
+    "Geometric",
+    "HardTanh",
+    "LatentOptimizer",
+    "Linear",
+    "Noise",
+    "NonFiniteGradientError",
+    "Partition",
+    "Sigmoid",
+    "Steps",
+    "Tanh",
+    "at_step",
+    "binary_weights",
+    "inspect_model",
+    "sign",
+    "summary",
+]

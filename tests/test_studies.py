@@ -1,0 +1,190 @@
+"""Many runs in child processes, and the service that lets them share a GPU."""
+
+import os
+import signal
+import stat
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from adaste.cli import main
+from adaste.cli import options as cli_options
+from adaste.mps import shared_gpu
+from adaste.recipes import recipe
+from adaste.results import read_records, read_result
+from adaste.studies import Job, State, Status, Study, folder_of
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADASTE_DATA", str(tmp_path))
+
+
+def job(name: str, runs: Path, epochs: int = 2) -> Job:
+    made = recipe(name, epochs=epochs)
+    return Job(name, made, folder_of(name, made, runs))
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    """An executable of that name on the path."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_a_study_runs_what_is_not_finished_and_a_failure_stops_nobody_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "study.json").write_text('["digits-mlp-adaste", "mnist-mlp-adaste", "digits-mlp-bop"]')
+    arguments = ["study", "study.json", "--processes", "2", "--epochs", "1", "--device", "cpu"]
+    assert main(["train", "digits-mlp-bop", "--epochs", "1"]) == 0
+    capsys.readouterr()
+    assert main(arguments) == 1
+    lines = sorted(capsys.readouterr().out.splitlines())
+    assert [line.split(",")[0] for line in lines] == ["digits-mlp-adaste", "digits-mlp-bop", "mnist-mlp-adaste"]
+    assert "after 1 epochs" in lines[0] and "after 1 epochs" in lines[1]
+    assert "failed after 0/1 epochs: mnist was not found" in lines[2]
+    folders = {path.name.rsplit("-", 1)[0]: path for path in (tmp_path / "runs").iterdir()}
+    assert read_result(folders["digits-mlp-adaste"]) is not None
+    assert "digits" in (folders["digits-mlp-adaste"] / "log.txt").read_text()
+    assert not (folders["digits-mlp-bop"] / "log.txt").exists()  # it was finished: no process was started
+
+
+def test_a_signal_lets_a_run_save_and_the_same_study_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["study", "digits-mlp-adaste", "--seeds", "0,1", "--epochs", "30", "--threads", "1", "--device", "cpu"]
+
+    def send() -> None:
+        while not any(len(read_records(path)) > 2 for path in tmp_path.glob("runs/*")):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=send, daemon=True).start()
+    assert main(arguments) == 130
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[1].split()[0] for line in lines] == ["stopped"] * 2
+    (begun,) = (tmp_path / "runs").iterdir()
+    assert "saved: start it again" in (begun / "log.txt").read_text()
+    assert main(arguments) == 0
+    assert "going on in epoch" in (begun / "log.txt").read_text()
+    for path in (tmp_path / "runs").iterdir():
+        assert [record.epoch for record in read_records(path)] == list(range(30))
+        assert read_result(path) is not None
+
+
+class Impatient(Study):
+    """Hears two signals as soon as its children run."""
+
+    def watch(self, statuses: list[Status]) -> None:
+        if any(status.state is State.RUNNING for status in statuses):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_second_signal_kills_the_children(tmp_path: Path) -> None:
+    study = Impatient([job("digits-mlp-adaste", tmp_path, epochs=10_000)])
+    started = time.monotonic()
+    (status,) = study.run(study.watch)
+    assert (status.state, study.stopped_by) == (State.STOPPED, signal.SIGTERM)
+    assert time.monotonic() - started < 10
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_killed_child_and_a_folder_that_cannot_be_made_have_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "python", "kill -KILL $$")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    (tmp_path / "file").touch()
+    jobs = [job("digits-mlp-adaste", tmp_path / "runs"), job("digits-mlp-bop", tmp_path / "file")]
+    killed, unmade = Study(jobs).run(lambda statuses: None)
+    assert (killed.state, killed.problem) == (State.FAILED, "killed by SIGKILL")
+    assert unmade.state is State.FAILED and "Not a directory" in (unmade.problem or "")
+
+
+def test_children_get_options_variables_and_a_log_whose_last_line_is_the_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "python", 'echo "$@ $EXTRA"; echo "error: of this kind" >&2; exit 1')
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    mine = job("digits-mlp-adaste", tmp_path / "runs")
+    (status,) = Study([mine, mine], options=["--keep", "3"], variables={"EXTRA": "more"}).run(lambda statuses: None)
+    first, last = (mine.folder / "log.txt").read_text().splitlines()
+    assert first == f"-m adaste train {mine.folder}/recipe.json --folder {mine.folder} --keep 3 more"
+    assert (last, status.problem) == ("error: of this kind", "of this kind")
+
+
+def test_a_study_needs_processes(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least one process, got 0"):
+        Study([], processes=0)
+
+
+def test_wrong_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["study", "digits-mlp-bop", "--seeds", "0;1"])
+    assert "0,1,2" in capsys.readouterr().err
+
+
+# --- the service
+
+
+@pytest.fixture
+def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program in the place of NVIDIA's; gives the file in which it writes how it was called."""
+    log = tmp_path / "calls"
+    ask = f'echo "$* [$(cat)] $CUDA_MPS_PIPE_DIRECTORY $CUDA_MPS_LOG_DIRECTORY" >> {log}'
+    program(tmp_path, "nvidia-cuda-mps-control", ask)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    return log
+
+
+def test_the_service_has_folders_of_its_own_and_is_stopped_whatever_happens(control: Path) -> None:
+    with pytest.raises(KeyError), shared_gpu(print) as variables:
+        folders = [variables["CUDA_MPS_PIPE_DIRECTORY"], variables["CUDA_MPS_LOG_DIRECTORY"]]
+        assert all(Path(folder).is_dir() for folder in folders)
+        assert control.read_text() == f"-d [] {' '.join(folders)}\n"
+        raise KeyError
+    assert control.read_text().splitlines()[1] == f" [quit] {' '.join(folders)}"
+    assert not any(Path(folder).exists() for folder in folders)
+
+
+def test_without_the_program_or_beside_a_running_service_none_is_started(
+    control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/somewhere")
+    with shared_gpu(print) as variables:
+        assert variables == {}
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with shared_gpu(print) as variables:
+        assert variables == {}
+    assert not control.exists()
+
+
+def test_a_service_that_does_not_start_is_reported_and_done_without(control: Path, tmp_path: Path) -> None:
+    program(tmp_path, "nvidia-cuda-mps-control", "echo An instance is already running; exit 1")
+    said: list[str] = []
+    with shared_gpu(said.append) as variables:
+        assert variables == {}
+    (line,) = said
+    assert "An instance is already running" in line and "take turns" in line
+
+
+@pytest.mark.parametrize(("arguments", "calls"), [(["--processes", "2"], 2), (["--processes", "2", "--no-mps"], 0)])
+def test_runs_that_share_a_gpu_get_the_service(
+    control: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], calls: int
+) -> None:
+    import torch
+
+    monkeypatch.setattr(cli_options, "device_named", lambda name: torch.device("cuda"))
+    program(tmp_path, "python", 'echo "pipes: $CUDA_MPS_PIPE_DIRECTORY"; exit 1')
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert main(["study", "digits-mlp-bop", "--device", "cuda", *arguments]) == 1
+    assert len(control.read_text().splitlines() if control.exists() else []) == calls
+    (log,) = tmp_path.glob("runs/*/log.txt")
+    assert ("adaste-mps-" in log.read_text()) == (calls > 0)
