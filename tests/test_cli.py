@@ -330,6 +330,10 @@ def test_a_folder_that_is_no_run_or_an_unfinished_one_is_refused(call, trained: 
     assert code == 1 and "when the run is finished" in err
 
 
+def _with_classes(metadata: dict[str, str], *classes: str) -> dict[str, str]:
+    return {"adaste": json.dumps({**json.loads(metadata["adaste"]), "classes": classes})}
+
+
 def test_a_damaged_file_and_one_that_does_not_fit_are_refused(call, trained: Path, tmp_path: Path) -> None:
     run = copied(trained, tmp_path / "run")
     path = run / "last.safetensors"
@@ -345,7 +349,7 @@ def test_a_damaged_file_and_one_that_does_not_fit_are_refused(call, trained: Pat
         "is only in the network": lambda: save_file({name: tensors[name] for name in others}, path, facts),
         "is only in the file": lambda: save_file({**tensors, "more": tensors[first].clone()}, path, facts),
         "in the file and": lambda: save_file({**tensors, first: tensors[first][:-1].clone()}, path, facts),
-        "other classes": lambda: save_file(tensors, path, {**facts, "classes": '["yes", "no"]'}),
+        "other classes": lambda: save_file(tensors, path, _with_classes(facts, "yes", "no")),
     }
     for words, damage in damages.items():
         damage()

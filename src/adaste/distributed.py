@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,17 @@ def join_world(device: torch.device) -> World:
         return World()
     if device.type == "cuda":
         torch.cuda.set_device(device)  # where NCCL puts what it exchanges
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    return World(dist.get_rank(), dist.get_world_size())
+    store, rank, size = next(rendezvous("env://"))
+    # After a restart torchrun's store still holds the addresses of processes that have died: whoever reads one of them
+    # waits for half an hour. So every start has names of its own there.
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    dist.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo",
+        store=dist.PrefixStore(f"start-{start}", store),  # type: ignore[attr-defined]
+        rank=rank,
+        world_size=size,
+    )
+    return World(rank, size)
 
 
 def leave_world() -> None:

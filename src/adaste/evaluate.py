@@ -56,13 +56,14 @@ def read_network(path: Path) -> Exported:
     """The content of a file that a run wrote."""
     try:
         with safe_open(path, framework="pt") as file:
-            facts = file.metadata() or {}
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
     except SafetensorError as error:
         raise ValueError(f"{path} is truncated or no safetensors file: {error}") from error
     try:
-        recipe = Recipe.from_json(facts["recipe"])
-        record, classes = Record(**json.loads(facts["record"])), tuple(json.loads(facts["classes"]))
+        facts = json.loads(metadata["adaste"])
+        recipe = Recipe.from_json(json.dumps(facts["recipe"]))
+        record, classes = Record(**facts["record"]), tuple(facts["classes"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} holds tensors, but not how they were trained: {error}") from error
     return Exported(path, recipe, record, classes, tensors)
