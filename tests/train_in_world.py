@@ -56,7 +56,7 @@ def main(folder: Path, mark: Path, *networks: str) -> None:
     die_once(mark, world.rank)
     for network in networks:
         run(recipes()[network], folder / network, small_data(test=53), device=CPU, world=world, options=options)
-    leave_world(world)
+    leave_world()
 
 
 if __name__ == "__main__":

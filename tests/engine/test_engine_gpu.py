@@ -1,4 +1,4 @@
-"""On a CUDA device: captured steps equal compiled ones bit for bit, never wait, resume exactly, and report NaN."""
+"""On a CUDA device, whatever the recipe: steps resume exactly, streamed ones never wait, and all report NaN."""
 
 import copy
 import math
@@ -30,7 +30,6 @@ RECIPES = {
     "noise": small_recipe("bayesbinn"),
     "bfloat16": small_recipe("adaste", network=CONVOLUTIONAL, precision="bfloat16", holdout=20),
 }
-every_recipe = pytest.mark.parametrize("made", list(RECIPES.values()), ids=list(RECIPES))
 
 
 @pytest.fixture(autouse=True)
@@ -49,24 +48,6 @@ def finished(training: Training) -> list[Record]:
     records = list(training.run())
     torch.cuda.synchronize()
     return records
-
-
-@every_recipe
-def test_a_captured_step_equals_a_compiled_one_bit_for_bit(made: Recipe) -> None:
-    """Three epochs of six steps with an evaluation after each: the capture is in the first, replays in all."""
-    compiled, graph = training_on_gpu(made, "compiled"), training_on_gpu(made, "graph")
-    assert compiled.steps_per_epoch in (5, 6)
-    assert timeless(finished(graph)) == timeless(finished(compiled))
-    assert_same(weights_of(graph), weights_of(compiled))
-
-
-@pytest.mark.parametrize("engine", ["eager", "compiled"])
-def test_a_gpu_trains_as_a_cpu_does_up_to_rounding(engine: str) -> None:
-    made = small_recipe("full-precision", epochs=1)
-    on_gpu, on_cpu = training_on_gpu(made, engine), Training(made, small_data(), device=torch.device("cpu"))
-    (one,), (other,) = finished(on_gpu), list(on_cpu.run())
-    assert one.loss == pytest.approx(other.loss, rel=1e-2)
-    assert one.lr == pytest.approx(other.lr, rel=1e-5)
 
 
 @pytest.mark.parametrize(

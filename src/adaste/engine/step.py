@@ -45,7 +45,7 @@ class TrainingStep:
         dtype: torch.dtype,
         way: Way,
     ) -> None:
-        self._optimizer, self._walk = optimizer, walk
+        self._network, self._optimizer, self._walk = network, optimizer, walk
         self._augmentation, self._label_smoothing, self._dtype = augmentation, label_smoothing, dtype
         self._rates = rates
         self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
@@ -55,7 +55,7 @@ class TrainingStep:
         self._judge = self._loss if eager else compiled(self._loss)
         # In a graph the network's own kernels are the faster ones; a compiler knows nothing of streams.
         self._sidetrack = accelerate(network, walk.device) if way is Way.GRAPH else None
-        self._network = torch.compile(network, dynamic=False) if way is Way.COMPILED else network
+        self._forward = compiled(self._logits) if way is Way.COMPILED else self._logits
         self._run = Replayed(self._step) if way is Way.GRAPH else self._step
 
     def __call__(self) -> None:
@@ -75,7 +75,7 @@ class TrainingStep:
     def _step(self) -> None:
         self._optimizer.zero_grad(set_to_none=True)
         step, images, labels, partners, share = self._batch()
-        value = self._judge(step, self._network(images), labels, partners, share)
+        value = self._judge(step, self._forward(images), labels, partners, share)
         value.backward()  # type: ignore[no-untyped-call]
         if self._sidetrack is not None:
             self._sidetrack.join()
@@ -85,6 +85,10 @@ class TrainingStep:
         taken = self._walk.take()
         batch = self._augmentation.apply(taken.images, taken.labels, taken.draws, self._dtype)
         return taken.step, batch.images, batch.labels, batch.partners, batch.share
+
+    def _logits(self, images: Tensor) -> Tensor:
+        logits: Tensor = self._network(images)
+        return logits
 
     def _loss(
         self, step: Tensor, logits: Tensor, labels: Tensor, partners: Tensor | None, share: Tensor | None
