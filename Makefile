@@ -11,7 +11,7 @@ test: .venv/ready
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
-	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=95
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/step.py
