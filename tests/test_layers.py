@@ -16,6 +16,7 @@ ROWS = [
     {"estimators"},
     {"shards", "weights", "rules", "guard"},
     {"stepping", "refusals", "states"},
+    {"cells"},
     {"optim"},
     {"inspection", "admitted", "distributed", "sync_norm", "watch"},
     {"engine"},

@@ -3,13 +3,13 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, cast, overload
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from adaste.cells import Cell
 from adaste.estimators import Estimator
 from adaste.guard import GradientGuard
 from adaste.refusals import check_devices, check_group, check_state
@@ -21,24 +21,6 @@ from adaste.stepping import Job, Method, Moment, compiled, fused_step, reference
 
 # The compiler gives up with an error after eight versions of one function.
 _MOST_COMPILATIONS = 4
-
-
-class _Cell(NamedTuple):
-    """One parameter with all that belongs to it."""
-
-    slot: int
-    name: str
-    group: int
-    weight: nn.Parameter
-    state: dict[str, Any]
-
-    @property
-    def moves(self) -> bool:
-        return self.weight.grad is not None
-
-    @property
-    def latent(self) -> nn.Parameter:
-        return cast("nn.Parameter", self.state["latent"])
 
 
 class LatentOptimizer(Optimizer):
@@ -119,13 +101,13 @@ class LatentOptimizer(Optimizer):
         """Of every binary weight whether it would be exported as positive, in the order of `latents`."""
         for cell, estimator in self._with_estimators(self._cells()):
             if estimator.binary:
-                yield _exported(cell, estimator) >= 0
+                yield cell.exported(estimator) >= 0
 
     @torch.no_grad()
     def is_soft(self) -> bool:
         """Whether any weight the network computes with differs from the one it would be exported with."""
         differ = [
-            (local(cell.weight) != _exported(cell, estimator)).any()
+            (local(cell.weight) != cell.exported(estimator)).any()
             for cell, estimator in self._with_estimators(self._cells())
         ]
         return bool(torch.stack(differ).any())
@@ -191,7 +173,7 @@ class LatentOptimizer(Optimizer):
         try:
             with torch.no_grad():
                 for cell, estimator in self._with_estimators(cells):
-                    local(cell.weight).copy_(_exported(cell, estimator))
+                    local(cell.weight).copy_(cell.exported(estimator))
             yield
         finally:
             self._rounded = nested
@@ -266,22 +248,22 @@ class LatentOptimizer(Optimizer):
             self._guard, self._fused, self._evaluate, self._rounded = GradientGuard(), None, None, False
             self._compiled_settings = []
 
-    def _cells(self) -> Iterator[_Cell]:
+    def _cells(self) -> Iterator[Cell]:
         slot = 0
         for index, group in enumerate(self.param_groups):
             names = group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
             for name, weight in zip(names, group["params"], strict=True):
-                yield _Cell(slot, name, index, weight, self.state[weight])
+                yield Cell(slot, name, index, weight, self.state[weight])
                 slot += 1
 
-    def _with_estimators(self, cells: Iterable[_Cell]) -> Iterator[tuple[_Cell, Estimator]]:
+    def _with_estimators(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Estimator]]:
         """Each parameter with its method at the current step."""
         for cell in cells:
             estimator = at_step(self.param_groups[cell.group]["estimator"], self._steps)
             yield cell, estimator.on_parameter(cell.slot, first_element(cell.weight))
 
     @torch.no_grad()
-    def _write_weights(self, cells: Iterable[_Cell], *, unless_close: bool = False) -> None:
+    def _write_weights(self, cells: Iterable[Cell], *, unless_close: bool = False) -> None:
         """Give the network weight(theta, w); weights that agree up to rounding may be left alone, to the last bit."""
         for cell, estimator in self._with_estimators(cells):
             weight, latent = local(cell.weight), local(cell.latent)
@@ -289,7 +271,7 @@ class LatentOptimizer(Optimizer):
             if not (unless_close and torch.allclose(weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
                 weight.copy_(new)
 
-    def _plan(self, cells: list[_Cell]) -> tuple[list[Moment], list[Job]]:
+    def _plan(self, cells: list[Cell]) -> tuple[list[Moment], list[Job]]:
         """What a step needs to know, for the parameters that have a gradient."""
         moving = [cell for cell in cells if cell.moves]
         grads = [local(cast("Tensor", cell.weight.grad)) for cell in moving]
@@ -301,7 +283,7 @@ class LatentOptimizer(Optimizer):
             place = cell.group
             if draws[cell.group]:
                 place = len(moments)
-                moments.append(Moment(*(_on_parameter(method, cell) for method in moments[cell.group])))
+                moments.append(Moment(*(cell.method(method) for method in moments[cell.group])))
             jobs.append(
                 Job(
                     group=cell.group,
@@ -330,7 +312,7 @@ class LatentOptimizer(Optimizer):
         following = self._steps + 1
         return [Moment(at_step(method, self._steps, now), at_step(method, following, after)) for method in methods]
 
-    def _fused_step_can_begin(self, cells: list[_Cell]) -> bool:
+    def _fused_step_can_begin(self, cells: list[Cell]) -> bool:
         """Whether the base optimizer has made the state that the fused step reads."""
         needs = RULES[type(self.base)].needs
         return all(
@@ -357,7 +339,7 @@ class LatentOptimizer(Optimizer):
                 )
         return len(self._compiled_settings) <= _MOST_COMPILATIONS
 
-    def _fused_step(self, cells: list[_Cell], moments: list[Moment], jobs: list[Job]) -> None:
+    def _fused_step(self, cells: list[Cell], moments: list[Moment], jobs: list[Job]) -> None:
         rule = RULES[type(self.base)]
         settings = [base_settings(group) for group in self.param_groups]
         states = [
@@ -402,13 +384,3 @@ class LatentOptimizer(Optimizer):
             if self._compile:
                 # Compiled, only a first step reaches the base, and not every base takes a rate in a tensor.
                 base_group["lr"] = float(group["lr"])
-
-
-def _on_parameter(method: Method, cell: _Cell) -> Method:
-    return replace(method, estimator=method.estimator.on_parameter(cell.slot, first_element(cell.weight)))
-
-
-def _exported(cell: _Cell, estimator: Estimator) -> Tensor:
-    """The weights of one parameter as they would be exported."""
-    weight, latent = local(cell.weight), local(cell.latent)
-    return estimator.binarize(latent, weight.to(latent.dtype)).to(weight.dtype)
