@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from adaste.cli import main
 from adaste.recipe import Recipe
 from adaste.recipes import RECIPES
 from adaste.results import read_records, read_result
+from data.build import write_cifar10
 
 Run = tuple[int, str, str]
 
@@ -362,3 +364,27 @@ def test_a_network_of_another_run_is_refused(call, trained: Path, tmp_path: Path
     (run / "recipe.json").write_text(call("show", "digits-mlp-bop")[1])
     code, _, err = call("evaluate", str(run))
     assert code == 1 and "belongs to another run" in err
+
+
+def test_from_a_publishers_archive_to_an_evaluated_network(call, tmp_path: Path) -> None:
+    write_cifar10(tmp_path / "cifar", train=300, test=100, archive=True)
+    shutil.rmtree(tmp_path / "cifar" / "cifar-10-batches-bin", ignore_errors=True)
+    small = ["--set", "network.widths=[64]", "--set", "precision=float32", "--set", "batch=50"]
+    code, _, err = call(
+        *(
+            "train",
+            "cifar10-mlp-straight-through",
+            "--epochs",
+            "4",
+            "--folder",
+            "run",
+            "--data",
+            str(tmp_path / "cifar"),
+        ),
+        *small,
+    )
+    assert code == 0, err
+    result = read_result(Path("run"))
+    assert result is not None and result.last_accuracy > 50  # ten classes, each with a colour of its own
+    code, out, err = call("evaluate", "run", "--data", str(tmp_path / "cifar"))
+    assert code == 0 and f"{result.last_accuracy:.2f}" in out, err
