@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste.files import NotWrittenError, folder_beside, write_atomically
+from adaste.files import NotWrittenError, folder_beside, remove_unfinished, write_atomically
 
 FULL = Path("/dev/full")
 
@@ -92,3 +92,20 @@ def test_a_folder_beside_is_removed_unless_renamed(tmp_path):
         (folder / "file").write_bytes(b"")
         folder.rename(tmp_path / "a")
     assert _names(tmp_path) == ["a"]
+
+
+def test_what_a_killed_process_left_unfinished_is_removed_and_nothing_else(tmp_path):
+    def killed(file):
+        raise SystemExit
+
+    others = [".mine.tmp", ".a.12.tmp", "a.12.0123abcd.tmp", "sub/.a.12.0123abcd.tmp", ".folder.12.0123abcd.tmp/b"]
+    for name in others:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    seen = []
+    with pytest.raises(SystemExit):
+        write_atomically(tmp_path / "a", lambda file: (seen.append(Path(file.name).name), killed(file)))
+    (tmp_path / seen[0]).write_bytes(b"half")
+    remove_unfinished(tmp_path)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == set(others)

@@ -1,5 +1,6 @@
 """Training on a CUDA device: the ways to run a step, the kernels, resume, faults."""
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -104,6 +105,18 @@ def test_a_resumed_run_on_captured_steps_is_bit_identical() -> None:
     for ours, other in zip(weights(resumed), weights(whole), strict=True):
         assert torch.equal(ours, other)
     assert timeless(after)[-1] == timeless(records)[-1]
+
+
+def test_a_state_loaded_after_steps_were_captured_is_gone_on_from() -> None:
+    made = small("binaryconnect", epochs=3)
+    with algorithms(deterministic=True, device=GPU):
+        training, _ = trained(made, "graph", epochs=1)
+        state = copy.deepcopy(training.state_dict())
+        first, expected = timeless(list(training.run())), weights(training)
+        training.load_state_dict(state)
+        assert timeless(list(training.run())) == first
+    for ours, other in zip(weights(training), expected, strict=True):
+        assert torch.equal(ours, other)
 
 
 def test_streamed_images_train_as_resident_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +225,7 @@ def test_weight_gradients_beside_the_backward_pass_are_the_usual_ones() -> None:
         y = layer(x)
         dy = torch.randn_like(y)
         dx, dw = torch.autograd.grad(y, (x, layer.weight), dy)
-        sidetrack = Sidetrack()
+        sidetrack = Sidetrack(GPU)
         layer.faster = sidetrack.convolution
         again = layer(x)
         torch.testing.assert_close(again, y, rtol=1e-3, atol=1e-3)

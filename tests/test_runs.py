@@ -1,6 +1,7 @@
 """Runs: what is in a folder, what is refused, and what is best."""
 
 import dataclasses
+import errno
 import json
 import multiprocessing
 import shutil
@@ -142,6 +143,15 @@ def _train_in(folder: Path, answers) -> None:
         answers.put(str(error))
     else:
         answers.put("trained")
+
+
+def test_a_folder_that_cannot_be_locked_says_so(tmp_path, monkeypatch) -> None:
+    def refuse(file, operation) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(OSError, match="No locks available"):
+        small_run(small_recipe(), tmp_path)
 
 
 def test_two_processes_in_one_folder_are_refused(tmp_path) -> None:

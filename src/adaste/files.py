@@ -1,12 +1,16 @@
 """Files and folders that are whole or not there: written beside their place and renamed into it."""
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+UNFINISHED = re.compile(r"\..+\.\d+\.[0-9a-f]{8}\.tmp")
+"""The names of files and folders that are being written."""
 
 
 class NotWrittenError(OSError):
@@ -55,6 +59,16 @@ def folder_beside(path: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the files that a process which was killed has left half-written in `folder`, but none below it.
+
+    Only where no other process is writing.
+    """
+    for path in folder.glob(".*.tmp"):
+        if UNFINISHED.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def _sibling(path: Path) -> Path:

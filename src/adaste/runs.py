@@ -28,7 +28,7 @@ from adaste.data import Dataset
 from adaste.distributed import ALONE, World
 from adaste.engine import algorithms
 from adaste.environment import environment
-from adaste.files import append, write_atomically
+from adaste.files import append, remove_unfinished, write_atomically
 from adaste.observer import SILENT, Observer
 from adaste.recipe import Recipe
 from adaste.records import Record
@@ -48,7 +48,7 @@ class StoppedError(Exception):
     """A signal asked the run to stop; it has saved and can go on from there."""
 
     def __init__(self, signal_number: int, epoch: int, step: int) -> None:
-        super().__init__(f"stopped in epoch {epoch} after step {step}; saved: start it again to go on")
+        super().__init__(f"stopped in epoch {epoch + 1} after {step} of its steps; saved: start it again to go on")
         self.signal_number = signal_number
 
 
@@ -211,8 +211,9 @@ class _Run:
     def _resume(self) -> None:
         found = None
         if self.world.leads:
-            for unfinished in self.folder.rglob(".*.tmp"):
-                unfinished.unlink()
+            # Not all below: a run may lie in a folder that holds other things, too.
+            for place in (self.folder, self.checkpoints.folder):
+                remove_unfinished(place)
             saved = self.checkpoints.paths()
             found = self.checkpoints.newest(self.observer.says)
             if found is None and saved:
@@ -277,7 +278,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise RuntimeError(f"another process trains in {folder}: wait for it, or use another folder") from error
         yield
 

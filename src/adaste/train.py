@@ -199,6 +199,7 @@ class Training:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.epoch, self.step = state["epoch"], state["step"]
+        self._train.renew()
         self._train.resume(Progress(**state["progress"]))
         self._watch.load(state["signs"])
         torch.set_rng_state(state["random"])

@@ -1,8 +1,12 @@
 """Feeds: resident and streaming images are the same images, in the right order, and no thread is left behind."""
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -164,3 +168,25 @@ def test_the_feed_follows_from_the_free_memory(monkeypatch) -> None:
     for free, kind in ((4 * split.images.nbytes, Resident), (4 * split.images.nbytes - 1, Streaming)):
         monkeypatch.setattr("adaste.engine.feeds.free_memory", lambda device, free=free: free)
         assert type(choose_feed(split, CPU, 5)) is kind
+
+
+FORGOTTEN = """
+import gc
+from small_runs import CPU, small_data
+import torch
+from adaste.engine import Streaming
+gc.disable()
+feed = Streaming(small_data().train, CPU, 5)
+feed.itself = feed  # found as garbage by the last collection only, when all other threads stand still
+feed.start(torch.arange(100).view(20, 5), 0)
+feed.advance()
+del feed
+gc.enable()
+"""
+
+
+def test_a_program_may_end_in_the_middle_of_a_pass() -> None:
+    tests = Path(__file__).parents[1]
+    paths = os.pathsep.join([str(tests), *sys.path])
+    done = subprocess.run([sys.executable, "-c", FORGOTTEN], env={**os.environ, "PYTHONPATH": paths}, timeout=60)
+    assert done.returncode == 0

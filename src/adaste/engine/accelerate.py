@@ -14,7 +14,7 @@ def accelerate(model: nn.Module, device: torch.device) -> Sidetrack:
     """
     from adaste.kernels.norm import FastNorm  # needs Triton, which only a GPU asks for
 
-    sidetrack = Sidetrack()
+    sidetrack = Sidetrack(device)
     for module in model.modules():
         if isinstance(module, Norm) and not module.batch_norm.affine:
             module.faster = FastNorm(device)

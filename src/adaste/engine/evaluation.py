@@ -43,7 +43,7 @@ class Evaluation:
         self._dtype, self._world = dtype, world
         self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
         self._order = evaluation_order(walk.feed.count, world)
-        self._run = program(self._step, way)
+        self._run = program(self._step, way, walk.device)
 
     @torch.no_grad()
     def __call__(self) -> Score:
@@ -89,7 +89,7 @@ class NormEstimation:
         self._buffers = [
             buffer for norm in self._norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None
         ]
-        self._run = program(self._step, way)
+        self._run = program(self._step, way, walk.device)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -125,10 +125,10 @@ class NormEstimation:
         self._network(self._augmentation.prepare(self._walk.take().images, self._dtype))
 
 
-def program(step: Callable[[], None], way: Way) -> Callable[[], None]:
+def program(step: Callable[[], None], way: Way, device: torch.device) -> Callable[[], None]:
     """A step without gradients, the given way."""
     if way is Way.GRAPH:
-        return Replayed(step)
+        return Replayed(step, device)
     return compiled(step) if way is Way.COMPILED else step
 
 

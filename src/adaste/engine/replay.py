@@ -14,12 +14,16 @@ class Replayed:
     It must change tensors in place, always the same ones, and never wait for the device.
     """
 
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[[], None], device: torch.device) -> None:
+        self._function, self._device = function, device
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
+        with torch.cuda.device(self._device):  # streams, captures and Triton's kernels are those of the current device
+            self._run()
+
+    def _run(self) -> None:
         if self._graph is None and self._calls < WARM_UP:
             self._calls += 1
             self._aside()

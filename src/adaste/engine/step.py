@@ -1,5 +1,6 @@
 """One training step: augment, forward, backward, update; eager, compiled, or as one CUDA graph."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -56,7 +57,8 @@ class TrainingStep:
         # In a graph the network's own kernels are the faster ones; a compiler knows nothing of streams.
         self._sidetrack = accelerate(network, walk.device) if way is Way.GRAPH else None
         self._forward = compiled(self._logits) if way is Way.COMPILED else self._logits
-        self._run = Replayed(self._step) if way is Way.GRAPH else self._step
+        self._way = way
+        self._run = self._program()
 
     def __call__(self) -> None:
         self._walk.feed.advance()
@@ -71,6 +73,13 @@ class TrainingStep:
         """Go on from totals of before."""
         self._totals.copy_(torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64))
         self._first_bad.fill_(progress.first_bad)
+
+    def renew(self) -> None:
+        """Forget what was captured: it holds the optimizer's tensors, and a state that is loaded brings new ones."""
+        self._run = self._program()
+
+    def _program(self) -> Callable[[], None]:
+        return Replayed(self._step, self._walk.device) if self._way is Way.GRAPH else self._step
 
     def _step(self) -> None:
         self._optimizer.zero_grad(set_to_none=True)

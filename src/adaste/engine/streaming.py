@@ -1,6 +1,7 @@
 """Images that stay on the host: a thread reads ahead, and copies to the device run beside the steps."""
 
 import queue
+import sys
 import threading
 from collections.abc import Generator
 
@@ -80,7 +81,9 @@ def _read_ahead(split: Split, slots: list["_Slot"], order: np.ndarray) -> Genera
         stopped.set()
         for slot in slots:
             free.put(slot)
-        thread.join()
+        # At the end of the interpreter other threads stand still for ever, and so would who waits for one.
+        if not sys.is_finalizing():
+            thread.join()
 
 
 class _Slot:

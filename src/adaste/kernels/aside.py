@@ -16,8 +16,8 @@ ALIGNMENT = 8
 class Sidetrack:
     """A second stream, for work that is done when `join` is called."""
 
-    def __init__(self) -> None:
-        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._used: list[Tensor] = []
 
     def convolution(self, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any) -> Tensor:
