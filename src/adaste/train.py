@@ -15,6 +15,7 @@ from adaste.augment import Augmentation, generator, of_rank, order_of_epoch
 from adaste.data import Dataset, Split, subset
 from adaste.distributed import ALONE, World
 from adaste.engine import (
+    RATES,
     Choice,
     Evaluation,
     NormEstimation,
@@ -70,7 +71,7 @@ class Training:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.choice: Choice = choose_way(engine, device=device, world=world, parameters=parameters)
         self._in_steps = recipe.in_steps(self.steps_per_epoch)
-        self.optimizer, rates = self._make_optimizer()
+        self.optimizer, self._rates = self._make_optimizer()
         self._augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
         self.feed = choose_feed(kept, device, self._share)
         self._walk = Walk(self.feed, device)
@@ -79,7 +80,6 @@ class Training:
             optimizer=self.optimizer,
             walk=self._walk,
             augmentation=self._augmentation,
-            rates=rates,
             label_smoothing=recipe.label_smoothing,
             dtype=dtype_of(recipe),
             way=self.choice.way,
@@ -213,7 +213,7 @@ class Training:
         rates: list[float | Schedule] = [recipe.base.lr]
         for group in rest:
             rates.append(recipe.base.lr if recipe.rest_lr is None else recipe.rest_lr)
-            group["lr"] = _first(rates[-1])
+            group["lr"] = _at(rates[-1], 0)
         optimizer = LatentOptimizer(
             [binary, *rest],
             base=recipe.base.make(),
@@ -252,7 +252,13 @@ class Training:
             ranks=world.size,
         )
         mine = of_rank({"order": order, **draws}, rank=world.rank, ranks=world.size)
-        return mine.pop("order"), mine
+        return mine.pop("order"), {**mine, RATES: self._rates_of(epoch)}
+
+    def _rates_of(self, epoch: int) -> Tensor:
+        """The learning rate of every group at every step of an epoch, (steps, groups)."""
+        steps = range(epoch * self.steps_per_epoch, (epoch + 1) * self.steps_per_epoch)
+        rates = [[_at(rate, step) for rate in self._rates] for step in steps]
+        return torch.tensor(rates, dtype=torch.float64)
 
     def _test(self, split: str) -> Evaluation:
         if split not in self._tests:
@@ -305,5 +311,5 @@ def _divided(split: Split, held_out: int) -> tuple[Split, Split]:
     return subset(split, np.sort(order[held_out:])), subset(split, np.sort(order[:held_out]))
 
 
-def _first(rate: float | Schedule) -> float:
-    return float(rate.at(0)) if isinstance(rate, Schedule) else rate
+def _at(rate: float | Schedule, step: int) -> float:
+    return float(rate.at(step)) if isinstance(rate, Schedule) else rate

@@ -13,7 +13,8 @@ from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
 from adaste.engine.ways import Way
 from adaste.optim import LatentOptimizer
-from adaste.schedules import Schedule
+
+RATES = "rates"
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Progress:
 class TrainingStep:
     """Call it once per step. Nothing in it waits for the device, and every number that changes is read from a tensor.
 
-    rates   one per parameter group of the optimizer: its learning rate, a number or a schedule in steps.
+    The walk brings the learning rates of each step beside its random numbers, under the name RATES: one for every group
+    of the optimizer. They come from the host, because a compiled schedule would be compiled anew for every length.
     """
 
     def __init__(
@@ -41,14 +43,12 @@ class TrainingStep:
         optimizer: LatentOptimizer,
         walk: Walk,
         augmentation: Augmentation,
-        rates: list[float | Schedule],
         label_smoothing: float,
         dtype: torch.dtype,
         way: Way,
     ) -> None:
         self._network, self._optimizer, self._walk = network, optimizer, walk
         self._augmentation, self._label_smoothing, self._dtype = augmentation, label_smoothing, dtype
-        self._rates = rates
         self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
         self._first_bad = torch.full((), -1, dtype=torch.int64, device=walk.device)
         eager = way is Way.EAGER
@@ -92,6 +92,7 @@ class TrainingStep:
 
     def _next_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
         taken = self._walk.take()
+        self._set_rates(taken.draws[RATES])
         batch = self._augmentation.apply(taken.images, taken.labels, taken.draws, self._dtype)
         return taken.step, batch.images, batch.labels, batch.partners, batch.share
 
@@ -104,7 +105,6 @@ class TrainingStep:
     ) -> Tensor:
         value = loss(logits, Batch(logits, labels, partners, share), self._label_smoothing)
         self._account(step, value.detach(), logits.argmax(1) == labels)
-        self._set_rates()
         return value
 
     def _account(self, step: Tensor, value: Tensor, right: Tensor) -> None:
@@ -113,13 +113,10 @@ class TrainingStep:
         known = value.isfinite() | (self._first_bad >= 0)
         self._first_bad.copy_(torch.where(known, self._first_bad, step))
 
-    def _set_rates(self) -> None:
+    def _set_rates(self, rates: Tensor) -> None:
         # The groups are asked for at every step: a state that is loaded brings new ones.
-        for group, schedule in zip(self._optimizer.param_groups, self._rates, strict=True):
-            if not isinstance(schedule, Schedule):
-                continue
-            rate = schedule.at(self._optimizer.clock)
-            if isinstance(group["lr"], Tensor) and isinstance(rate, Tensor):
+        for group, rate in zip(self._optimizer.param_groups, rates.unbind(), strict=True):
+            if isinstance(group["lr"], Tensor):
                 group["lr"].copy_(rate)
             else:
-                group["lr"] = rate
+                group["lr"] = float(rate)
