@@ -49,6 +49,14 @@ def test_the_last_few_stay(tmp_path, keep) -> None:
     assert [load(path)["at"] for path in checkpoints.paths()] == moments[::-1][:keep]
 
 
+def test_very_long_runs_find_their_checkpoints_again(tmp_path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    moments = [(99_999, 999_999), (99_999, 1_000_000), (100_000, 0)]
+    for epoch, step in moments:
+        checkpoints.save({**STATE, "at": (epoch, step)}, epoch=epoch, step=step)
+    assert [load(path)["at"] for path in checkpoints.paths()] == moments[:0:-1]
+
+
 def test_a_step_saved_twice_does_not_push_out_the_one_before(tmp_path) -> None:
     checkpoints = _saved(tmp_path, steps=2)
     checkpoints.save({**STATE, "step": 1, "seconds": 2.0}, epoch=0, step=1)

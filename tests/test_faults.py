@@ -274,7 +274,7 @@ def test_a_signal_saves_and_stops_and_the_run_goes_on_later(tmp_path, whole, num
         if (training.epoch, training.step) == moment:
             os.kill(os.getpid(), number)
 
-    with pytest.raises(StoppedError, match=rf"epoch {moment[0]} after step {moment[1]}; saved") as caught:
+    with pytest.raises(StoppedError, match=rf"epoch {moment[0] + 1} after {moment[1]} of its steps; saved") as caught:
         small_run(MADE, tmp_path, options=Options(save_every=1e6), observer=Listener(stop))
     assert caught.value.signal_number == number
     assert signal.getsignal(number) is before
@@ -337,3 +337,11 @@ def _infinite(after: list[bool]) -> Callable[..., Any]:
         return loss(*arguments) + (math.inf if after else 0.0)
 
     return value
+
+
+def test_a_damaged_list_of_starts_stops_no_run(tmp_path, whole) -> None:
+    (tmp_path / "environment.json").write_text("[")
+    listener = Listener()
+    small_run(MADE, tmp_path, observer=listener)
+    assert "environment.json is damaged" in listener.said[0]
+    assert outcome(tmp_path) == whole

@@ -85,6 +85,23 @@ class Impatient(Study):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.parametrize(("handler", "stopped_by"), [(signal.SIG_DFL, signal.SIGHUP), (signal.SIG_IGN, None)])
+def test_a_closed_terminal_stops_a_study_unless_it_was_told_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: signal.Handlers, stopped_by: int | None
+) -> None:
+    program(tmp_path, "python", "sleep 1")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        study = Study([job("digits-mlp-adaste", tmp_path / "runs")])
+        (status,) = study.run(lambda statuses: os.kill(os.getpid(), signal.SIGHUP))
+        assert signal.getsignal(signal.SIGHUP) is handler
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert study.stopped_by == stopped_by
+    assert status.state is (State.DONE if stopped_by is None else State.STOPPED)
+
+
 def test_a_second_signal_kills_the_children(tmp_path: Path) -> None:
     study = Impatient([job("digits-mlp-adaste", tmp_path, epochs=10_000)])
     started = time.monotonic()
@@ -116,6 +133,29 @@ def test_children_get_options_variables_and_a_log_whose_last_line_is_the_problem
     first, last = (mine.folder / "log.txt").read_text().splitlines()
     assert first == f"-m adaste train {mine.folder}/recipe.json --folder {mine.folder} --keep 3 more"
     assert (last, status.problem) == ("error: of this kind", "of this kind")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "problem"),
+    [
+        ("result.json", '{"last', "result.json is damaged"),
+        ("recipe.json", "{}", "recipe.json holds no recipe"),
+        ("recipe.json", recipe("digits-mlp-bop", epochs=7).to_json(), "holds a run of another recipe"),
+        ("metrics.jsonl", "half\n", None),
+    ],
+)
+def test_a_damaged_or_foreign_folder_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, content: str, problem: str | None
+) -> None:
+    program(tmp_path, "python", "exit 0")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    jobs = [job("digits-mlp-bop", tmp_path / "runs"), job("digits-mlp-adaste", tmp_path / "runs")]
+    jobs[0].folder.mkdir(parents=True)
+    (jobs[0].folder / file).write_text(content)
+    damaged, other = Study(jobs).run(lambda statuses: None)
+    assert other.state is State.DONE
+    assert damaged.state is (State.DONE if problem is None else State.FAILED)
+    assert problem is None or problem in (damaged.problem or "")
 
 
 def test_a_study_needs_processes(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import torch
 
 from adaste.files import write_atomically
 
-NAME = re.compile(r"epoch-(\d{5})-step-(\d{6})-([0-9a-f]{16})\.pt")
+NAME = re.compile(r"epoch-(\d{5,})-step-(\d{6,})-([0-9a-f]{16})\.pt")
 
 
 class DamagedCheckpointError(ValueError):
@@ -53,8 +53,10 @@ class Checkpoints:
 
     def paths(self) -> list[Path]:
         """All checkpoints, the furthest first."""
-        found = [path for path in self.folder.glob("*.pt") if NAME.fullmatch(path.name)]
-        return sorted(found, key=lambda path: path.name, reverse=True)
+        found = [(name, path) for path in self.folder.glob("*.pt") if (name := NAME.fullmatch(path.name))]
+        # By numbers, not names: the hundred thousandth epoch has one digit more.
+        ordered = sorted(found, key=lambda each: (int(each[0][1]), int(each[0][2]), each[0][3]), reverse=True)
+        return [path for _, path in ordered]
 
     def newest(self, complain: Callable[[str], None]) -> tuple[Path, dict[str, Any]] | None:
         """The furthest checkpoint that is whole, loaded on the CPU.

@@ -16,6 +16,7 @@ from adaste.engine import Evaluation, Score, Walk, choose_feed, choose_way, eval
 from adaste.network import build_network, dtype_of
 from adaste.recipe import Recipe
 from adaste.records import Record
+from adaste.results import read_recipe
 
 NETWORKS = ("last", "best")
 """The networks a run leaves behind."""
@@ -39,7 +40,7 @@ def network_of_run(folder: Path, which: str = "last") -> Exported:
     recipe_file, path = folder / "recipe.json", folder / f"{which}.safetensors"
     if not recipe_file.is_file():
         raise ValueError(f"{folder} is not the folder of a run: it has no recipe.json; found: {listing(folder)}")
-    recipe = Recipe.from_json(recipe_file.read_text())
+    recipe = read_recipe(recipe_file)
     if not path.is_file():
         when = "when the run is finished" if which == "last" else "with the first checkpoint after a test"
         raise ValueError(f"{folder} has no {path.name}, which is written {when}; found: {listing(folder)}")

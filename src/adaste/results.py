@@ -1,10 +1,12 @@
-"""What a run leaves behind, and how to read it."""
+"""What a run leaves behind and how to read it, and how a recipe claims a folder."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from adaste.files import write_atomically
+from adaste.recipe import Recipe
 from adaste.records import Record
 
 
@@ -21,17 +23,45 @@ class Result:
     """Of training and evaluation, over all starts."""
 
 
+def claim(recipe: Recipe, folder: Path) -> None:
+    """Write the recipe into an empty folder; a folder of another recipe is refused."""
+    path = folder / "recipe.json"
+    if not path.exists():
+        write_atomically(path, recipe.to_json().encode())
+        return
+    there = read_recipe(path)
+    if there.digest != recipe.digest:
+        raise ValueError(
+            f"{folder} holds a run of another recipe (digest {there.digest}, this one is {recipe.digest}): "
+            "use another folder"
+        )
+
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in a file that a run wrote."""
+    try:
+        return Recipe.from_json(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} holds no recipe: {error}") from error
+
+
 def read_result(folder: Path) -> Result | None:
     """The outcome of the run in `folder`; None if it is not finished."""
     path = folder / "result.json"
-    return Result(**json.loads(path.read_text())) if path.exists() else None
+    try:
+        return Result(**json.loads(path.read_text())) if path.exists() else None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is damaged ({error}): remove it, and the run writes it again") from error
 
 
 def read_records(folder: Path) -> list[Record]:
     """The records of the run in `folder` so far; a line that is being written is left out."""
     path = folder / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    return [Record(**json.loads(line)) for line in lines if line.endswith("\n")]
+    try:
+        return [Record(**json.loads(line)) for line in lines if line.endswith("\n")]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is damaged ({error}): the run writes it again when it goes on") from error
 
 
 def best_of(records: Sequence[Record]) -> Record | None:

@@ -32,7 +32,7 @@ from adaste.files import append, remove_unfinished, write_atomically
 from adaste.observer import SILENT, Observer
 from adaste.recipe import Recipe
 from adaste.records import Record
-from adaste.results import Result, best_of, read_result
+from adaste.results import Result, best_of, claim, read_result
 from adaste.schedules import require_count
 from adaste.signals import Heard, listening
 from adaste.train import Training
@@ -104,7 +104,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     with _alone_in(folder) if world.leads else nullcontext():
         if world.leads:
-            _claim(recipe, folder)
+            claim(recipe, folder)
         finished: Result | None = world.from_leader(read_result(folder))
         if finished is not None:
             observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
@@ -238,7 +238,7 @@ class _Run:
     def _write_beginning(self) -> None:
         write_atomically(self.folder / "metrics.jsonl", b"".join(_line(record) for record in self.story.records))
         path = self.folder / "environment.json"
-        starts = json.loads(path.read_text()) if path.exists() else []
+        starts = self._earlier_starts(path)
         here = {
             **environment(self.device),
             "processes": self.world.size,
@@ -251,6 +251,13 @@ class _Run:
         write_atomically(path, _pretty([*starts, here]))
         if self.training.choice.reason is not None:
             self.observer.says(self.training.choice.reason)
+
+    def _earlier_starts(self, path: Path) -> list[Any]:
+        try:
+            return list(json.loads(path.read_text())) if path.exists() else []
+        except (ValueError, TypeError) as error:
+            self.observer.says(f"{path} is damaged ({error}): it is begun anew")
+            return []
 
     def _finish(self) -> Result:
         self.save()
@@ -281,20 +288,6 @@ def _alone_in(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise RuntimeError(f"another process trains in {folder}: wait for it, or use another folder") from error
         yield
-
-
-def _claim(recipe: Recipe, folder: Path) -> None:
-    """Write the recipe into an empty folder; a folder of another recipe is refused."""
-    path = folder / "recipe.json"
-    if not path.exists():
-        write_atomically(path, recipe.to_json().encode())
-        return
-    there = Recipe.from_json(path.read_text())
-    if there.digest != recipe.digest:
-        raise ValueError(
-            f"{folder} holds a run of another recipe (digest {there.digest}, this one is {recipe.digest}): "
-            "use another folder"
-        )
 
 
 def _line(record: Record) -> bytes:

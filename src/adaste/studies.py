@@ -13,16 +13,18 @@ from enum import Enum
 from pathlib import Path
 from types import FrameType, MappingProxyType
 
-from adaste.files import write_atomically
 from adaste.recipe import Recipe
 from adaste.records import Record
-from adaste.results import Result, best_of, read_records, read_result
+from adaste.results import Result, best_of, claim, read_records, read_result
 
 INTERVAL = 0.25
 """Seconds between two looks at the children."""
 
 RECENT = 5
 """Epochs whose mean says how long the next ones will take."""
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that let all children save."""
 
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
@@ -123,7 +125,7 @@ class Study:
     def run(self, watch: Callable[[list[Status]], None]) -> list[Status]:
         """Run all jobs; `watch` is told how they are doing, a few times per second and at the end.
 
-        A run that fails does not stop the others. Ctrl-C and SIGTERM let the children save; a second one kills them.
+        A run that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP let the children save; a second one kills.
         """
         with self._listening():
             try:
@@ -150,19 +152,24 @@ class Study:
     def _seen(self, job: Job, state: State, problem: str | None = None) -> Status:
         path = job.folder / "metrics.jsonl"
         changed = path.stat().st_mtime_ns if path.exists() else 0
-        if job.folder not in self._read or self._read[job.folder][0] != changed:
-            self._read[job.folder] = changed, read_records(job.folder)
-        return Status(job, state, self._read[job.folder][1], read_result(job.folder), problem, changed / 1e9)
+        try:
+            if job.folder not in self._read or self._read[job.folder][0] != changed:
+                self._read[job.folder] = changed, read_records(job.folder)
+            return Status(job, state, self._read[job.folder][1], read_result(job.folder), problem, changed / 1e9)
+        except ValueError as error:  # damaged files of one run are no reason to end the others
+            return Status(job, state, problem=problem or str(error))
 
     def _start_children(self) -> None:
         while self._waiting and not self._signals and len(self._children) < self._processes:
             job = self._waiting.pop(0)
             try:
+                job.folder.mkdir(parents=True, exist_ok=True)
+                claim(job.recipe, job.folder)
                 if read_result(job.folder) is not None:
                     self._ended[job.folder] = self._seen(job, State.DONE)
                 else:
                     self._children[job.folder] = _Child(job, self._options, self._variables)
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 self._ended[job.folder] = Status(job, State.FAILED, problem=str(error))
 
     def _look_after_children(self) -> None:
@@ -189,7 +196,9 @@ class Study:
         def hear(number: int, frame: FrameType | None) -> None:
             self._signals.append(number)
 
-        before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        # A terminal that is closed would leave the children behind, unless it was said (nohup) that all should go on.
+        heard = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, hear) for number in heard}
         try:
             yield
         finally:
@@ -198,14 +207,11 @@ class Study:
 
 
 class _Child:
-    """A process that makes a run; what it prints goes to log.txt in the run's folder."""
+    """A process that makes a run in a folder that holds its recipe; what it prints goes to log.txt there."""
 
     def __init__(self, job: Job, options: Sequence[str], variables: Mapping[str, str]) -> None:
         self.job, self._told = job, 0
-        job.folder.mkdir(parents=True, exist_ok=True)
         recipe = job.folder / "recipe.json"
-        if not recipe.exists():
-            write_atomically(recipe, job.recipe.to_json().encode())
         self._log = job.folder / "log.txt"
         with self._log.open("ab") as log:
             self._start_of_log = log.tell()

@@ -70,7 +70,9 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
 def add_running(parser: argparse.ArgumentParser) -> None:
     """What a run may do differently without changing its numbers."""
     add_machine(parser)
-    parser.add_argument("--save-every", type=not_negative, default=60.0, metavar="SECONDS", help="default: 60")
+    parser.add_argument(
+        "--save-every", type=not_negative, default=60.0, metavar="SECONDS", help="between checkpoints (default: 60)"
+    )
     parser.add_argument("--keep", type=at_least_one, default=2, metavar="N", help="checkpoints that stay (default: 2)")
     parser.add_argument("--deterministic", action="store_true", help="the same bits every time, also on a GPU; slower")
     parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard's files into the run's folder")

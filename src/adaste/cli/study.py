@@ -30,7 +30,9 @@ def add_to(commands: options.Commands) -> None:
     """Add the command."""
     parser = options.command(commands, "study", "make many runs, several at a time", EXAMPLES)
     parser.add_argument("recipes", nargs="+", metavar="FILE|NAME", help="recipes, or JSON files of them or of lists")
-    parser.add_argument("--processes", type=options.at_least_one, default=1, metavar="N", help="runs at a time")
+    parser.add_argument(
+        "--processes", type=options.at_least_one, default=1, metavar="N", help="runs at a time (default: 1)"
+    )
     parser.add_argument("--seeds", type=seeds, default=[], metavar="N,N,...", help="every recipe once with each seed")
     options.add_changes(parser)
     options.add_data(parser)
