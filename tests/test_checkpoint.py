@@ -12,7 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adaste.checkpoint import NAME, Checkpoints, DamagedCheckpointError, RefusedCheckpointError, load
+from adaste.checkpoint import NAME, Checkpoints, RefusedCheckpointError, load
 from adaste.files import NotWrittenError
 
 STATE = {"weights": torch.arange(6.0), "records": [{"loss": 1.5}], "epoch": 3}
@@ -104,11 +104,12 @@ def test_where_all_are_damaged_there_is_none(tmp_path) -> None:
     assert len(said) == 2
 
 
-def test_a_checkpoint_that_cannot_be_read_is_damaged(tmp_path) -> None:
+def test_a_checkpoint_that_cannot_be_read_is_not_taken_for_damaged(tmp_path) -> None:
     path = tmp_path / f"epoch-00000-step-000000-{'0' * 16}.pt"
     path.mkdir()
-    with pytest.raises(DamagedCheckpointError, match="cannot be read"):
-        load(path)
+    with pytest.raises(IsADirectoryError):
+        Checkpoints(tmp_path).newest(print)
+    assert path.exists()
 
 
 class Malicious:

@@ -322,7 +322,7 @@ def test_a_run_that_diverges_says_where_and_keeps_its_last_good_checkpoint(tmp_p
 
     listener = Listener(spoil)
     what = "the loss was not finite" if kind == "loss" else r"the gradient of .*1\.weight"
-    with pytest.raises(DivergedError, match=f"epoch 1, step 2: {what}"):
+    with pytest.raises(DivergedError, match=f"epoch 2, step 3: {what}"):
         small_run(made, tmp_path, observer=listener)
     newest, *_ = Checkpoints(tmp_path / "checkpoints").paths()
     assert newest.name.startswith("epoch-00001-step-000002-")

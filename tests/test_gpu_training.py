@@ -157,7 +157,7 @@ def test_a_diverging_run_names_epoch_step_and_parameter(tmp_path: Any) -> None:
             with torch.no_grad():
                 next(training.model.parameters()).fill_(float("nan"))
 
-    with pytest.raises(DivergedError, match=r"epoch 1, step 4.*weight") as caught:
+    with pytest.raises(DivergedError, match=r"epoch 2, step 5.*weight") as caught:
         list(training.run(poison))
     assert (caught.value.epoch, caught.value.step) == (1, 4)
 

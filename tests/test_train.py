@@ -278,7 +278,7 @@ def test_a_gradient_that_is_not_finite_stops_with_epoch_step_and_names() -> None
             with torch.no_grad():
                 next(training.model.parameters()).fill_(math.nan)
 
-    with pytest.raises(DivergedError, match=r"epoch 1, step 3: the gradient of .*weight.*learning rate") as caught:
+    with pytest.raises(DivergedError, match=r"epoch 2, step 4: the gradient of .*weight.*learning rate") as caught:
         list(training.run(spoil))
     assert (caught.value.epoch, caught.value.step) == (1, 3)
 
@@ -290,12 +290,12 @@ def test_a_loss_that_is_not_finite_stops_even_if_all_gradients_are(monkeypatch) 
 
     def look() -> None:
         if len(training_step) > 8:
-            with pytest.raises(DivergedError, match="epoch 1, step 2"):
+            with pytest.raises(DivergedError, match="epoch 2, step 3"):
                 training.state_dict()
         else:
             training.state_dict()
 
-    with pytest.raises(DivergedError, match=r"epoch 1, step 2: the loss was not finite"):
+    with pytest.raises(DivergedError, match=r"epoch 2, step 3: the loss was not finite"):
         list(training.run(look))
     assert len(training_step) == 12, "noticed at the end of the epoch at the latest"
 

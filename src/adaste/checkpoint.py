@@ -77,10 +77,7 @@ def load(path: Path) -> dict[str, Any]:
     named = NAME.fullmatch(path.name)
     if named is None:
         raise ValueError(f"{path} is not named like a checkpoint (epoch-<n>-step-<n>-<digest>.pt)")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DamagedCheckpointError(f"the checkpoint {path} cannot be read ({error.strerror})") from error
+    content = path.read_bytes()
     found = _digest(content)
     if found != named[3]:
         raise DamagedCheckpointError(

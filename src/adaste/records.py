@@ -5,10 +5,10 @@ from typing import Any
 
 
 class DivergedError(RuntimeError):
-    """The loss or a gradient was no longer finite."""
+    """The loss or a gradient was no longer finite. `epoch` and `step` count from 0, its message from 1."""
 
     def __init__(self, epoch: int, step: int, what: str) -> None:
-        where = f"epoch {epoch}, step {step}" if step >= 0 else f"epoch {epoch}"
+        where = f"epoch {epoch + 1}, step {step + 1}" if step >= 0 else f"epoch {epoch + 1}"
         super().__init__(f"training diverged in {where}: {what}. A smaller learning rate, or a warm-up, may help")
         self.epoch, self.step = epoch, step
 

@@ -87,7 +87,7 @@ def test_a_gradient_that_is_not_finite_is_reported_with_epoch_step_and_parameter
             with torch.no_grad():
                 next(training.model.parameters()).fill_(math.nan)
 
-    with pytest.raises(DivergedError, match=r"epoch 1, step 3: the gradient of .*weight") as caught:
+    with pytest.raises(DivergedError, match=r"epoch 2, step 4: the gradient of .*weight") as caught:
         list(training.run(spoil))
     assert (caught.value.epoch, caught.value.step) == (1, 3)
 
@@ -102,7 +102,7 @@ def test_a_diverged_training_gives_no_state() -> None:
         if (training.epoch, training.step) == (1, 5):
             training.state_dict()
 
-    with pytest.raises(DivergedError, match=r"epoch 1, step 3"):
+    with pytest.raises(DivergedError, match=r"epoch 2, step 4"):
         list(training.run(spoil))
     assert training.step == 5
 

@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from adaste.augment import Augmentation
 from adaste.distributed import World
+from adaste.engine.accelerate import Accelerator
 from adaste.engine.compiling import compiled
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
@@ -43,7 +44,7 @@ class Evaluation:
         self._dtype, self._world = dtype, world
         self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
         self._order = evaluation_order(walk.feed.count, world)
-        self._run = program(self._step, way, walk.device)
+        self._run = program(self._step, network, way, walk.device)
 
     @torch.no_grad()
     def __call__(self) -> Score:
@@ -89,7 +90,7 @@ class NormEstimation:
         self._buffers = [
             buffer for norm in self._norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None
         ]
-        self._run = program(self._step, way, walk.device)
+        self._run = program(self._step, network, way, walk.device)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -125,11 +126,17 @@ class NormEstimation:
         self._network(self._augmentation.prepare(self._walk.take().images, self._dtype))
 
 
-def program(step: Callable[[], None], way: Way, device: torch.device) -> Callable[[], None]:
-    """A step without gradients, the given way."""
-    if way is Way.GRAPH:
-        return Replayed(step, device)
-    return compiled(step) if way is Way.COMPILED else step
+def program(step: Callable[[], None], network: nn.Module, way: Way, device: torch.device) -> Callable[[], None]:
+    """A step of `network` without gradients, the given way."""
+    if way is not Way.GRAPH:
+        return compiled(step) if way is Way.COMPILED else step
+    accelerator = Accelerator(network, device)
+
+    def faster() -> None:
+        with accelerator():
+            step()
+
+    return Replayed(faster, device)
 
 
 def evaluation_batch(count: int, world: World) -> int:

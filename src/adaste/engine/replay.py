@@ -17,6 +17,7 @@ class Replayed:
     def __init__(self, function: Callable[[], None], device: torch.device) -> None:
         self._function, self._device = function, device
         self._calls = 0
+        self._stream: torch.cuda.Stream | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
@@ -37,8 +38,9 @@ class Replayed:
 
     def _aside(self) -> None:
         """On a side stream, as captures ask for what precedes them."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        if self._stream is None:
+            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
             self._function()
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(self._stream)

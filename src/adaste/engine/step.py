@@ -1,13 +1,14 @@
 """One training step: augment, forward, backward, update; eager, compiled, or as one CUDA graph."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from adaste.augment import Augmentation, Batch, loss
-from adaste.engine.accelerate import accelerate
+from adaste.engine.accelerate import Accelerator
 from adaste.engine.compiling import compiled
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
@@ -55,7 +56,7 @@ class TrainingStep:
         self._batch = self._next_batch if eager else compiled(self._next_batch)
         self._judge = self._loss if eager else compiled(self._loss)
         # In a graph the network's own kernels are the faster ones; a compiler knows nothing of streams.
-        self._sidetrack = accelerate(network, walk.device) if way is Way.GRAPH else None
+        self._faster = Accelerator(network, walk.device) if way is Way.GRAPH else nullcontext
         self._forward = compiled(self._logits) if way is Way.COMPILED else self._logits
         self._way = way
         self._run = self._program()
@@ -84,10 +85,9 @@ class TrainingStep:
     def _step(self) -> None:
         self._optimizer.zero_grad(set_to_none=True)
         step, images, labels, partners, share = self._batch()
-        value = self._judge(step, self._forward(images), labels, partners, share)
-        value.backward()  # type: ignore[no-untyped-call]
-        if self._sidetrack is not None:
-            self._sidetrack.join()
+        with self._faster():
+            value = self._judge(step, self._forward(images), labels, partners, share)
+            value.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
 
     def _next_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:

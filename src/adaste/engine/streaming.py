@@ -103,8 +103,9 @@ class _Slot:
         """Gather the images on the host, and send them to the device on a stream of their own."""
         if self._consumed is not None:
             self._consumed.synchronize()
-        np.take(split.images, index, axis=0, out=self._host_images.numpy())
-        np.take(split.labels, index, axis=0, out=self._host_labels.numpy())
+        # Not numpy's usual mode, which gathers into a buffer of its own first. -1, the padding, is the last image.
+        np.take(split.images, index, axis=0, out=self._host_images.numpy(), mode="wrap")
+        np.take(split.labels, index, axis=0, out=self._host_labels.numpy(), mode="wrap")
         if self._stream is not None and self._arrived is not None:
             with torch.cuda.stream(self._stream):
                 self._device_images.copy_(self._host_images, non_blocking=True)

@@ -36,7 +36,8 @@ class Sidetrack:
 
     def join(self) -> None:
         """The current stream goes on when all weight gradients are there."""
-        torch.cuda.current_stream().wait_stream(self._stream)
+        if self._used:  # else the other stream has no part in what may be being captured
+            torch.cuda.current_stream().wait_stream(self._stream)
         self._used.clear()
 
 
