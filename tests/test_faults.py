@@ -265,7 +265,7 @@ def test_a_limit_on_the_size_of_files_is_reported_and_the_run_goes_on_later(tmp_
     assert outcome(tmp_path / "run") == whole
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("moment", [(0, 1), (1, 5), (3, 2)], ids=str)
 def test_a_signal_saves_and_stops_and_the_run_goes_on_later(tmp_path, whole, number, moment) -> None:
     before = signal.getsignal(number)

@@ -40,6 +40,9 @@ from adaste.train import Training
 VERSION = 1
 """Of the content of checkpoints."""
 
+STOP = 1
+"""To save is a wish of 1, to stop because of a signal a larger one; the largest wish of all processes counts."""
+
 AGREE_EVERY = 16
 """Several processes ask each other this often, in steps, whether to save or to stop."""
 
@@ -167,15 +170,15 @@ class _Run:
     def _save_if_due(self) -> None:
         """Save when it is time or when asked to stop, and then stop; all processes at the same step."""
         due = time.monotonic() - self.saved_at >= self.options.save_every
-        wish = self.heard.number or int(due)
+        wish = STOP + self.heard.number if self.heard.number else int(due)
         if self.world.size > 1:
             if self.training.step % AGREE_EVERY:
                 return
             wish = self.world.largest(wish, self.device)
         if wish:
             self.save()
-        if wish > 1:
-            raise StoppedError(wish, self.training.epoch, self.training.step)
+        if wish > STOP:
+            raise StoppedError(wish - STOP, self.training.epoch, self.training.step)
 
     def save(self) -> None:
         """Write a checkpoint of now, and the best network so far."""

@@ -17,7 +17,9 @@ class Heard:
 
 @contextmanager
 def listening() -> Iterator[Heard]:
-    """Inside, Ctrl-C and SIGTERM only leave a mark, and a second one ends the process at once. Afterwards as before.
+    """Inside, Ctrl-C, SIGTERM and the end of a terminal only leave a mark, and a second one ends the process at once.
+
+    Afterwards as before. What is ignored stays so: a terminal's end does not reach a process started with nohup.
 
     In a thread other than the main one nothing is heard, since Python hears signals in the main thread alone.
     """
@@ -30,7 +32,9 @@ def listening() -> Iterator[Heard]:
         heard.number = number
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
-    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    requests = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heeded = [number for number in requests if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, hear) for number in heeded}
     try:
         yield heard
     finally:

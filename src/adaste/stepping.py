@@ -5,13 +5,13 @@ Both are called where no gradients are recorded.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from adaste.compiling import own_copy
 from adaste.estimators import Estimator
 from adaste.rules import Rule
 from adaste.schedules import Scalar, Schedule, Scheduled, now
@@ -113,10 +113,8 @@ def fused_step(
 
 def compiled(function: Callable[..., T]) -> Callable[..., T]:
     """`function`, compiled for one optimizer."""
-    # The compiler remembers by code object, and gives up after a few different uses of one: each optimizer has its own.
-    own = FunctionType(function.__code__.replace(), function.__globals__)
     # The parameters are independent of each other: on a GPU a few kernels can serve them all.
-    return torch.compile(own, fullgraph=True, dynamic=False, options={"combo_kernels": True})
+    return torch.compile(own_copy(function), fullgraph=True, dynamic=False, options={"combo_kernels": True})
 
 
 def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:

@@ -1,10 +1,12 @@
 """Methods compiled for one object."""
 
 from collections.abc import Callable
-from types import FunctionType, MethodType
+from types import MethodType
 from typing import ParamSpec, TypeVar
 
 import torch
+
+from adaste.compiling import own_copy
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -12,8 +14,5 @@ T = TypeVar("T")
 
 def compiled(method: Callable[P, T]) -> Callable[P, T]:
     """A bound method, compiled for its object alone."""
-    # The compiler remembers by code object, and runs one uncompiled after a few different uses: each object its own.
     assert isinstance(method, MethodType)
-    function = method.__func__
-    own = FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-    return torch.compile(MethodType(own, method.__self__), dynamic=False)
+    return torch.compile(MethodType(own_copy(method.__func__), method.__self__), dynamic=False)
