@@ -21,7 +21,7 @@ ROWS = [
     {"inspection", "admitted", "distributed", "sync_norm", "watch"},
     {"engine"},
     {"recipe"},
-    {"overrides", "methods", "network"},
+    {"overrides", "methods", "network", "planning"},
     {"recipes", "train"},
     {"observer", "results", "checkpoint", "environment", "choosing"},
     {"evaluate", "runs", "mps"},

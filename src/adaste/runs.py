@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save as to_safetensors
-from torch import Tensor
+from torch import Tensor, nn
 
 from adaste.checkpoint import Checkpoints, load
 from adaste.checks import require
@@ -145,22 +145,22 @@ class _Run:
             self._write_beginning()
             self.observer.begins(self.training, self.story.records)
         with listening() as self.heard:
-            for record in self.training.run(self._after_step):
+            for record in self.training.run(self._after_step, self._keep_if_best):
                 self._take(record)
                 self._save_if_due()
             return self._finish()
 
     def _take(self, record: Record) -> None:
-        best = self.story.best
         self.story.records.append(record)
-        improved = record.deciding is not None and (best is None or record.deciding > (best.deciding or 0.0))
-        if improved:
-            # Kept in memory, and written with the next checkpoint: many epochs in a row may be the best so far.
-            with self.training.exported() as model:
-                self.best_network = {name: value.clone() for name, value in model.state_dict().items()}
         if self.world.leads:
             append(self.folder / "metrics.jsonl", _line(record))
             self.observer.epoch_ended(record)
+
+    def _keep_if_best(self, network: nn.Module, accuracy: float) -> None:
+        best = self.story.best
+        if best is None or accuracy > (best.deciding or 0.0):
+            # In memory, and written with the next checkpoint: many epochs in a row may be the best so far.
+            self.best_network = {name: value.clone() for name, value in network.state_dict().items()}
 
     def _after_step(self) -> None:
         if self.world.leads:

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from adaste.augment import Augmentation, generator, of_rank, order_of_epoch
 from adaste.data import Dataset, Split, subset
 from adaste.distributed import ALONE, World
 from adaste.engine import (
-    RATES,
     Choice,
     Evaluation,
     NormEstimation,
@@ -31,6 +30,7 @@ from adaste.engine import (
 from adaste.guard import NonFiniteGradientError
 from adaste.network import build_network, dtype_of
 from adaste.optim import LatentOptimizer
+from adaste.planning import Planner, rate_at
 from adaste.recipe import Recipe
 from adaste.records import DivergedError, Record
 from adaste.schedules import Schedule, at_step
@@ -71,9 +71,10 @@ class Training:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.choice: Choice = choose_way(engine, device=device, world=world, parameters=parameters)
         self._in_steps = recipe.in_steps(self.steps_per_epoch)
-        self.optimizer, self._rates = self._make_optimizer()
+        self.optimizer, rates = self._make_optimizer()
         self._augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
         self.feed = choose_feed(kept, device, self._share)
+        self._planner = Planner(recipe, self._augmentation, self.feed, world, rates)
         self._walk = Walk(self.feed, device)
         self._train = TrainingStep(
             network=self._parallel(),
@@ -87,12 +88,19 @@ class Training:
         self._tests: dict[str, Evaluation] = {}
         self._norms: NormEstimation | None = None
         self._watch = SignWatch(self.optimizer)
-        self._planned: tuple[int, Tensor, dict[str, Tensor]] | None = None
 
-    def run(self, after_step: Callable[[], None] = lambda: None) -> Iterator[Record]:
-        """Train from where it stands to the end; `after_step` is called after every step and may raise to stop."""
+    def run(
+        self,
+        after_step: Callable[[], None] = lambda: None,
+        tested: Callable[[nn.Module, float], None] = lambda network, accuracy: None,
+    ) -> Iterator[Record]:
+        """Train from where it stands to the end.
+
+        `after_step` is called after every step and may raise to stop; `tested` after every test, with the network as it
+        would be exported and the accuracy that decides which epoch is best.
+        """
         while self.epoch < self.recipe.epochs:
-            yield self._epoch(after_step)
+            yield self._epoch(after_step, tested)
 
     def evaluate(self, split: str = "test") -> Score:
         """Loss and accuracy of the weights as exported, on "test" or "holdout"."""
@@ -108,9 +116,9 @@ class Training:
         with self.optimizer.binarized(self.model), self._norm_estimation()() if soft else nullcontext():
             yield self.model
 
-    def _epoch(self, after_step: Callable[[], None]) -> Record:
+    def _epoch(self, after_step: Callable[[], None], tested: Callable[[nn.Module, float], None]) -> Record:
         started, first = time.perf_counter(), self.step
-        self._walk.begin(*self._plan(self.epoch), first=first)
+        self._walk.begin(*self._planner.plan(self.epoch), first=first)
         if first == 0:
             self._watch.restart()
             self._train.resume(Progress(0.0, 0.0, 0.0, -1))
@@ -125,11 +133,11 @@ class Training:
             self.step += 1
             after_step()
         if self.epoch + 1 < self.recipe.epochs:
-            self._planned = self.epoch + 1, *self._draw(self.epoch + 1)  # while a GPU still works off its steps
+            self._planner.look_ahead(self.epoch + 1)  # while a GPU still works off its steps
         progress = self._finished()
         seconds = time.perf_counter() - started
         images = (self.steps_per_epoch - first) * self.recipe.batch
-        return self._record(progress, seconds, images / seconds)
+        return self._record(progress, seconds, images / seconds, tested)
 
     def _finished(self) -> Progress:
         """The totals of the epoch over all processes, if nothing went wrong in it."""
@@ -150,16 +158,19 @@ class Training:
             raise DivergedError(self.epoch, bad, "the loss was not finite")
         return progress
 
-    def _record(self, progress: Progress, seconds: float, speed: float) -> Record:
+    def _record(
+        self, progress: Progress, seconds: float, speed: float, tested: Callable[[nn.Module, float], None]
+    ) -> Record:
         flipped, latent = self._watch.changes()
         lr = float(self.optimizer.param_groups[0]["lr"])
         epoch, self.epoch, self.step = self.epoch, self.epoch + 1, 0
         started = time.perf_counter()
         test = held_out = None
         if self.epoch % self.recipe.evaluate_every == 0 or self.epoch == self.recipe.epochs:
-            with self.exported():
+            with self.exported() as network:
                 test = self._test("test")()
                 held_out = self._test("holdout")() if self.recipe.holdout else None
+                tested(network, (held_out or test).accuracy)
         return Record(
             epoch=epoch,
             loss=progress.loss / progress.seen,
@@ -213,7 +224,7 @@ class Training:
         rates: list[float | Schedule] = [recipe.base.lr]
         for group in rest:
             rates.append(recipe.base.lr if recipe.rest_lr is None else recipe.rest_lr)
-            group["lr"] = _at(rates[-1], 0)
+            group["lr"] = rate_at(rates[-1], 0)
         optimizer = LatentOptimizer(
             [binary, *rest],
             base=recipe.base.make(),
@@ -232,33 +243,6 @@ class Training:
             device_ids=[self.device.index] if self.device.type == "cuda" else None,
             broadcast_buffers=False,
         )
-
-    def _plan(self, epoch: int) -> tuple[Tensor, dict[str, Tensor]]:
-        if self._planned is None or self._planned[0] != epoch:
-            return self._draw(epoch)
-        return self._planned[1:]
-
-    def _draw(self, epoch: int) -> tuple[Tensor, dict[str, Tensor]]:
-        """The images of each step of an epoch, and the random numbers of their augmentation: this process' part."""
-        recipe, world = self.recipe, self.world
-        order = order_of_epoch(seed=recipe.seed, epoch=epoch, count=self.feed.count, batch=recipe.batch)
-        draws = self._augmentation.draw(
-            seed=recipe.seed,
-            epoch=epoch,
-            steps=len(order),
-            batch=recipe.batch,
-            order=order,
-            image_size=self.feed.image_size,
-            ranks=world.size,
-        )
-        mine = of_rank({"order": order, **draws}, rank=world.rank, ranks=world.size)
-        return mine.pop("order"), {**mine, RATES: self._rates_of(epoch)}
-
-    def _rates_of(self, epoch: int) -> Tensor:
-        """The learning rate of every group at every step of an epoch, (steps, groups)."""
-        steps = range(epoch * self.steps_per_epoch, (epoch + 1) * self.steps_per_epoch)
-        rates = [[_at(rate, step) for rate in self._rates] for step in steps]
-        return torch.tensor(rates, dtype=torch.float64)
 
     def _test(self, split: str) -> Evaluation:
         if split not in self._tests:
@@ -309,7 +293,3 @@ def _divided(split: Split, held_out: int) -> tuple[Split, Split]:
         raise ValueError(f"holdout must leave images to train with: there are {len(split)}, got {held_out}")
     order = torch.randperm(len(split), generator=generator(0, 0, "holdout")).numpy()
     return subset(split, np.sort(order[held_out:])), subset(split, np.sort(order[:held_out]))
-
-
-def _at(rate: float | Schedule, step: int) -> float:
-    return float(rate.at(step)) if isinstance(rate, Schedule) else rate

@@ -1,0 +1,59 @@
+"""What an epoch is made of: which images in which order, which random numbers, which learning rates."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from adaste.augment import Augmentation, of_rank, order_of_epoch
+from adaste.distributed import World
+from adaste.engine import RATES, Feed
+from adaste.recipe import Recipe
+from adaste.schedules import Schedule
+
+
+class Planner:
+    """The plans of all epochs of a recipe, drawn up on the host from its seed; each process gets its own part.
+
+    rates   of the optimizer's parameter groups, in steps.
+    """
+
+    def __init__(
+        self, recipe: Recipe, augmentation: Augmentation, feed: Feed, world: World, rates: Sequence[float | Schedule]
+    ) -> None:
+        self._recipe, self._augmentation, self._feed, self._world = recipe, augmentation, feed, world
+        self._rates = rates
+        self._ahead: tuple[int, Tensor, dict[str, Tensor]] | None = None
+
+    def plan(self, epoch: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """The images of each step, (steps, batch), and all else that goes with the steps."""
+        if self._ahead is None or self._ahead[0] != epoch:
+            self.look_ahead(epoch)
+        assert self._ahead is not None
+        return self._ahead[1:]
+
+    def look_ahead(self, epoch: int) -> None:
+        """Draw up a plan that is asked for later."""
+        recipe, world = self._recipe, self._world
+        order = order_of_epoch(seed=recipe.seed, epoch=epoch, count=self._feed.count, batch=recipe.batch)
+        draws = self._augmentation.draw(
+            seed=recipe.seed,
+            epoch=epoch,
+            steps=len(order),
+            batch=recipe.batch,
+            order=order,
+            image_size=self._feed.image_size,
+            ranks=world.size,
+        )
+        mine = of_rank({"order": order, **draws}, rank=world.rank, ranks=world.size)
+        self._ahead = epoch, mine.pop("order"), {**mine, RATES: self._rates_of(epoch, len(order))}
+
+    def _rates_of(self, epoch: int, count: int) -> Tensor:
+        """The learning rate of every group at every step, (steps, groups)."""
+        steps = range(epoch * count, (epoch + 1) * count)
+        return torch.tensor([[rate_at(rate, step) for rate in self._rates] for step in steps], dtype=torch.float64)
+
+
+def rate_at(rate: float | Schedule, step: int) -> float:
+    """A learning rate at one step."""
+    return float(rate.at(step)) if isinstance(rate, Schedule) else rate
