@@ -13,6 +13,7 @@ RUNS = sorted((Path(__file__).parents[1] / "results" / "runs").glob("*/"))
 @pytest.mark.parametrize("folder", RUNS, ids=lambda folder: folder.name)
 def test_a_committed_run_is_complete_and_agrees_with_itself(folder: Path) -> None:
     recipe = Recipe.from_json((folder / "recipe.json").read_text())
+    assert folder.name.endswith(recipe.digest)
     records, result = read_records(folder), read_result(folder)
     assert result is not None
     assert [record.epoch for record in records] == list(range(recipe.epochs))

@@ -59,9 +59,23 @@ def from_json(text: str, admitted: Mapping[str, type], *, expected: Any = Any) -
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of the canonical JSON (sorted keys, no spaces), in hexadecimal; equal values have equal digests."""
-    text = json.dumps(_canonical(to_plain(value)), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """SHA-256 of the canonical JSON (sorted keys, no spaces), in hexadecimal; equal values have equal digests.
+
+    Fields that have their default value are left out: a class may gain fields, and what it described before keeps its
+    digest.
+    """
+    to_plain(value)  # an error where it is not plain
+    text = json.dumps(_canonical(_essential(value)), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _essential(value: Any) -> Any:
+    """`value` as plain data, without fields that have their default value."""
+    if dataclasses.is_dataclass(value):
+        parts = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        told = {field.name: _essential(part) for field, part in parts if part != field.default}
+        return {"kind": type(value).__name__, **told}
+    return [_essential(part) for part in value] if isinstance(value, tuple | list) else value
 
 
 def require_types(value: Any) -> None:
