@@ -85,11 +85,6 @@ class LatentOptimizer(Optimizer):
         """The number of steps made."""
         return int(self._steps)
 
-    @property
-    def clock(self) -> int | Tensor:
-        """The same where it lives: with `compile` or `capturable` a tensor on the device of the weights."""
-        return self._steps
-
     def latents(self) -> Iterator[tuple[str, Tensor]]:
         """Name and latent of every binary weight, one number per weight."""
         for cell, estimator in self._with_estimators(self._cells()):
