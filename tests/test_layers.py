@@ -7,7 +7,7 @@ import adaste
 
 ROWS = [
     {"schedules", "records", "signals", "startup", "compiling"},
-    {"checks"},
+    {"checks", "histogram"},
     {"files"},
     {"data"},
     {"noise"},

@@ -125,7 +125,7 @@ def test_another_seed_reaches_the_random_numbers_of_the_estimator() -> None:
         ({"holdout": -1}, "holdout must be a whole number of at least 0"),
         ({"precision": "float16"}, "precision must be one of bfloat16, float32, got 'float16'"),
         ({"sync_norm": 1}, "sync_norm must be true or false"),
-        ({"norm_batches": 0}, "norm_batches must be a whole number of at least 1"),
+        ({"norm_batches": -1}, "norm_batches must be a whole number of at least 0"),
         ({"evaluate_every": 0}, "evaluate_every must be a whole number of at least 1"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"rest_lr": Cosine(start=1.0, stop=0.0, length=3, every=5)}, "every must be 1"),

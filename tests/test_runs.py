@@ -27,7 +27,7 @@ from small_runs import (
 from adaste.checkpoint import Checkpoints, load
 from adaste.recipe import Recipe
 from adaste.records import Record
-from adaste.results import read_records, read_result
+from adaste.results import read_histogram, read_records, read_result
 from adaste.runs import Options, run
 
 
@@ -46,6 +46,7 @@ def test_a_finished_run_leaves_everything_a_reader_needs(tmp_path) -> None:
     result = small_run(made, tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     files = {"recipe.json", "environment.json", "metrics.jsonl", "best.safetensors", "last.safetensors", "result.json"}
+    files |= {"latents.json"}
     assert names == {*files, "checkpoints", ".lock"}
     assert Recipe.from_json((tmp_path / "recipe.json").read_text()) == made
     records = read_records(tmp_path)
@@ -56,6 +57,7 @@ def test_a_finished_run_leaves_everything_a_reader_needs(tmp_path) -> None:
     (start,) = json.loads((tmp_path / "environment.json").read_text())
     assert (start["engine"], start["processes"], start["data"]) == ("eager", 1, "small")
     assert (start["from_epoch"], start["from_step"]) == (0, 0)
+    assert sum(read_histogram(tmp_path).counts) == 64 * 16 + 16 * 10
 
 
 def test_the_same_recipe_twice_gives_the_same_files(tmp_path) -> None:

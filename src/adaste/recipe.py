@@ -38,7 +38,8 @@ class Recipe:
                      decides which epoch is best.
     precision        of the network's computation; latents are float32 always.
     sync_norm        BatchNorm takes its statistics over all processes.
-    norm_batches     training batches to re-estimate BatchNorm's statistics with before a test, where weights are soft.
+    norm_batches     training batches to re-estimate BatchNorm's statistics with before a test, where weights are soft;
+                     0 tests with the statistics of the soft weights, as some published code does.
     evaluate_every   epochs between tests.
     seed             of the initial weights, the order of images and their augmentation.
     """
@@ -66,9 +67,9 @@ class Recipe:
         serial.require_types(self)
         if not self.data:
             raise ValueError("data must name a set of images, got ''")
-        for name in ("epochs", "batch", "evaluate_every", "norm_batches"):
+        for name in ("epochs", "batch", "evaluate_every"):
             require_count(name, getattr(self, name), least=1)
-        for name in ("holdout", "seed"):
+        for name in ("holdout", "norm_batches", "seed"):
             require_count(name, getattr(self, name), least=0)
         require("averaging", self.averaging, least=0, below=1)
         require("label_smoothing", self.label_smoothing, least=0, below=1)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adaste.files import write_atomically
+from adaste.histogram import Histogram
 from adaste.recipe import Recipe
 from adaste.records import Record
 
@@ -62,6 +63,16 @@ def read_records(folder: Path) -> list[Record]:
         return [Record(**json.loads(line)) for line in lines if line.endswith("\n")]
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is damaged ({error}): the run writes it again when it goes on") from error
+
+
+def read_histogram(folder: Path) -> Histogram | None:
+    """The latents at the end of the run in `folder`; None where it wrote none or no weight is binary."""
+    path = folder / "latents.json"
+    try:
+        plain = json.loads(path.read_text()) if path.exists() else None
+        return Histogram(float(plain["reach"]), tuple(map(int, plain["counts"]))) if plain else None
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is damaged ({error})") from error
 
 
 def best_of(records: Sequence[Record]) -> Record | None:

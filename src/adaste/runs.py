@@ -6,6 +6,7 @@ metrics.jsonl       one record per epoch
 checkpoints/        the last few, to go on from exactly
 best.safetensors    the network as exported, of the best epoch so far
 last.safetensors    the same of the last epoch, written at the end
+latents.json        the histogram of latents at the end; null where no weight is binary
 result.json         the outcome; where it exists, the run is finished
 """
 
@@ -29,6 +30,7 @@ from adaste.distributed import ALONE, World
 from adaste.engine import algorithms
 from adaste.environment import environment
 from adaste.files import append, remove_unfinished, write_atomically
+from adaste.histogram import histogram
 from adaste.observer import SILENT, Observer
 from adaste.recipe import Recipe
 from adaste.records import Record
@@ -277,9 +279,14 @@ class _Run:
         with self.training.exported() as model:
             if self.world.leads:
                 self._write_network("last.safetensors", model.state_dict(), last)
+                write_atomically(self.folder / "latents.json", _pretty(self._histogram()))
         if self.world.leads:
             write_atomically(self.folder / "result.json", _pretty(asdict(result)))
         return result
+
+    def _histogram(self) -> dict[str, Any] | None:
+        found = histogram([latent for _, latent in self.training.optimizer.latents()])
+        return asdict(found) if found else None
 
 
 @contextmanager

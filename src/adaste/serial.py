@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from adaste.checks import near
@@ -23,6 +23,9 @@ _NAMES = {
     type(None): "null",
 }
 _LARGEST = 2**63
+
+DEEPEST = 50
+"""Levels of nesting in JSON; recipes have about five."""
 
 
 def to_plain(value: Any) -> Any:
@@ -53,9 +56,25 @@ def to_json(value: Any) -> str:
 def from_json(text: str, admitted: Mapping[str, type], *, expected: Any = Any) -> Any:
     """What `to_json` was given."""
     try:
-        return from_plain(json.loads(text, object_pairs_hook=_unique), admitted, expected=expected)
+        plain = json.loads(text, object_pairs_hook=_unique)
     except RecursionError:
         raise ValueError("this JSON is nested too deeply") from None
+    _require_shallow(plain)
+    return from_plain(plain, admitted, expected=expected)
+
+
+def _require_shallow(plain: Any) -> None:
+    """An error beyond DEEPEST levels, whatever limit on recursion other code has set."""
+    level = [plain]
+    for _ in range(DEEPEST):
+        level = [part for value in level if isinstance(value, dict | list) for part in _parts(value)]
+        if not level:
+            return
+    raise ValueError(f"this JSON is nested too deeply: more than {DEEPEST} levels")
+
+
+def _parts(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def digest(value: Any) -> str:

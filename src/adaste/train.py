@@ -112,7 +112,7 @@ class Training:
         """The model as it would be exported: weights rounded, BatchNorm with statistics for them; then as before."""
         self._checked_progress()
         self.world.average_buffers(self.model)
-        soft = self.optimizer.is_soft()
+        soft = self.recipe.norm_batches > 0 and self.optimizer.is_soft()
         with self.optimizer.binarized(self.model), self._norm_estimation()() if soft else nullcontext():
             yield self.model
 

@@ -5,6 +5,7 @@ only w survives a step, and its saturation with it. For two levels the tanh and 
 from the same start, theta = (u_plus - u_minus) / 2; they differ in how many numbers they keep.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -15,11 +16,9 @@ from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator, from_two_levels, to_two_levels
 from adaste.schedules import Scheduled, now
 
-
-def _inside(weight: Tensor) -> Tensor:
-    """W kept so far from +-1 that its dual point is finite: unlike the published code, both ends can be left again."""
-    limit = 1 - torch.finfo(weight.dtype).eps
-    return weight.clamp(-limit, limit)
+REACH = math.atanh(1 - 2.0**-23)
+"""The dual point of the largest float32 below 1: a weight that is all a step remembers cannot have gone further. Unlike
+in the published code, which lets it round to +-1 itself, both ends can be left again."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ class Mirror(ABC):
         """The latent as one number per weight."""
 
     @abstractmethod
-    def dual(self, weight: Tensor) -> Tensor:
-        """The inverse of the primal map."""
+    def remembered(self, latent: Tensor) -> Tensor:
+        """The dual point of the latent's weight: what is left of it if the weight alone survives."""
 
     @abstractmethod
     def pull(self, grad: Tensor) -> Tensor:
@@ -53,8 +52,8 @@ class TanhMirror(Mirror):
     def position(self, latent: Tensor) -> Tensor:
         return latent
 
-    def dual(self, weight: Tensor) -> Tensor:
-        return torch.atanh(_inside(weight))
+    def remembered(self, latent: Tensor) -> Tensor:
+        return latent.clamp(-REACH, REACH)
 
     def pull(self, grad: Tensor) -> Tensor:
         return grad
@@ -70,8 +69,8 @@ class SoftmaxMirror(Mirror):
     def position(self, latent: Tensor) -> Tensor:
         return from_two_levels(latent)
 
-    def dual(self, weight: Tensor) -> Tensor:
-        return torch.log((1 + to_two_levels(_inside(weight))) / 2)
+    def remembered(self, latent: Tensor) -> Tensor:
+        return torch.log_softmax(to_two_levels(self.position(latent).clamp(-REACH, REACH)), dim=-1)
 
     def pull(self, grad: Tensor) -> Tensor:
         return to_two_levels(grad)
@@ -82,7 +81,7 @@ class MirrorDescent(Estimator):
     """d = g. Stable: w = primal(beta theta). Unstable: w <- primal(dual(w) - beta (what the base subtracts)).
 
     beta grows in training, multiplied by a factor at every tick (a Geometric schedule). Unstable, the weight is the
-    only memory: in bfloat16 small steps are rounded away.
+    only memory; it is kept as its dual point in float32, so that a network may compute in bfloat16.
     """
 
     mirror: Mirror = TanhMirror()
@@ -102,7 +101,7 @@ class MirrorDescent(Estimator):
     def carry(self, latent: Tensor, weight: Tensor) -> Tensor:
         # Unstable: beta multiplies the step and not the map. Dividing before and multiplying after the base's step
         # does that for every base, also for one that is blind to the scale of its gradient.
-        return latent if self.stable else self.mirror.dual(weight) / now(self.beta)
+        return latent if self.stable else self.mirror.remembered(latent) / now(self.beta)
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
         return self.mirror.pull(grad)
