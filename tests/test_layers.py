@@ -26,6 +26,7 @@ ROWS = [
     {"observer", "results", "checkpoint", "environment", "choosing"},
     {"evaluate", "runs", "mps"},
     {"studies"},
+    {"paper"},
     {"console", "tensorboard"},
     {"cli"},
     {"__main__"},

@@ -1,0 +1,87 @@
+"""What runs say about a cell: a pure function of results."""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from adaste.paper.collection import Run
+from adaste.paper.family import Family
+from adaste.paper.places import Place
+from adaste.paper.tables import Row
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and spread over seeds; the spread (a standard deviation) needs two runs."""
+
+    mean: float
+    spread: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Summary":
+        """The summary of at least one value."""
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Runs of one recipe that differ in their seeds alone.
+
+    last        test accuracy of the last epoch.
+    best        that of the best test epoch of each run, which is what the paper reports.
+    difference  of `last` from the published number, in points; None where there is none.
+    seconds     of a run, on average.
+    hardware    what they ran on.
+    """
+
+    runs: tuple[Run, ...]
+    epochs: int
+    last: Summary
+    best: Summary
+    difference: float | None
+    best_difference: float | None
+    seconds: float
+    hardware: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """How many runs."""
+        return len(self.runs)
+
+
+def cells_of(runs: Iterable[Run], family: Family, row: Row, place: Place) -> list[Cell]:
+    """The cells of a method at a place, one per length of run, the longest first; none where there is no run."""
+    mine = [run for run in runs if (family.name, row.method, place.name) in run.addresses]
+    lengths = sorted({run.recipe.epochs for run in mine}, reverse=True)
+    published = row.published.get(place.name)
+    return [
+        _cell([run for run in mine if run.recipe.epochs == epochs], published.accuracy if published else None)
+        for epochs in lengths
+    ]
+
+
+def best_test_accuracy(run: Run) -> float:
+    """Of the epoch with the best test accuracy: chosen on the test images, as in the paper."""
+    return max(record.test_accuracy for record in run.records if record.test_accuracy is not None)
+
+
+def _cell(runs: Sequence[Run], published: float | None) -> Cell:
+    runs = sorted(runs, key=lambda run: run.recipe.seed)
+    last = Summary.of([run.result.last_accuracy for run in runs])
+    best = Summary.of([best_test_accuracy(run) for run in runs])
+    return Cell(
+        runs=tuple(runs),
+        epochs=runs[0].recipe.epochs,
+        last=last,
+        best=best,
+        difference=None if published is None else last.mean - published,
+        best_difference=None if published is None else best.mean - published,
+        seconds=statistics.fmean(run.result.seconds for run in runs),
+        hardware=tuple(sorted({hardware_of(run) for run in runs})),
+    )
+
+
+def hardware_of(run: Run) -> str:
+    """The device a run was made on, that of its last start."""
+    here = run.environments[-1] if run.environments else {}
+    return str(here.get("gpu") or here.get("processor") or "unknown")

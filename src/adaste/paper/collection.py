@@ -1,0 +1,137 @@
+"""The runs in a folder: each with what it wrote, where it belongs in the paper, and what is wrong with the others."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from adaste.histogram import Histogram
+from adaste.paper.places import PLACES, Place
+from adaste.paper.tables import FAMILIES
+from adaste.recipe import Recipe
+from adaste.records import Record
+from adaste.results import Result, read_histogram, read_recipe, read_records, read_result
+
+
+class Address(NamedTuple):
+    """Where a recipe belongs."""
+
+    family: str
+    method: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run as its files tell.
+
+    environments  what it ran on, one entry per start.
+    addresses     the cells it belongs to: equal recipes may be in several families. Empty for a run of another recipe.
+    """
+
+    folder: Path
+    recipe: Recipe
+    records: tuple[Record, ...]
+    result: Result
+    environments: tuple[dict[str, Any], ...]
+    histogram: Histogram | None
+    addresses: tuple[Address, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of the recipe."""
+        return self.recipe.digest
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a folder is left out."""
+
+    folder: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The finished runs in a folder, and the folders that hold none."""
+
+    runs: tuple[Run, ...]
+    problems: tuple[Problem, ...]
+
+
+def collect(root: Path) -> Collection:
+    """All runs in `root` and below. What is unfinished, damaged, of another version or there twice is a problem."""
+    if not root.is_dir():
+        raise ValueError(f"{root} is no folder: results are folders of runs, as `adaste train` and `study` write them")
+    runs: dict[str, Run] = {}
+    problems = []
+    for folder in _folders(root):
+        try:
+            run = read_run(folder)
+            if run.digest in runs:
+                raise ValueError(f"the same recipe as in {runs[run.digest].folder}, which is shown")
+            runs[run.digest] = run
+        except (ValueError, OSError) as error:
+            problems.append(Problem(folder, str(error)))
+    return Collection(tuple(runs.values()), tuple(problems))
+
+
+def read_run(folder: Path) -> Run:
+    """The finished run in `folder`; an error that says what is missing or damaged."""
+    recipe = read_recipe(folder / "recipe.json")
+    records, result = read_records(folder), read_result(folder)
+    if result is None:
+        raise ValueError(f"not finished: {len(records)} of {recipe.epochs} epochs")
+    if len(records) != recipe.epochs:
+        raise ValueError(f"incomplete: metrics.jsonl has {len(records)} records of {recipe.epochs} epochs")
+    return Run(
+        folder=folder,
+        recipe=recipe,
+        records=tuple(records),
+        result=result,
+        environments=tuple(_environments(folder / "environment.json")),
+        histogram=read_histogram(folder),
+        addresses=addresses_of(recipe),
+    )
+
+
+def addresses_of(recipe: Recipe) -> tuple[Address, ...]:
+    """The cells whose recipe this is, at its own length and seed."""
+    return _index(recipe.data, recipe.epochs, recipe.seed).get(recipe.digest, ())
+
+
+@lru_cache(maxsize=1024)
+def _index(data: str, epochs: int, seed: int) -> dict[str, tuple[Address, ...]]:
+    """The addresses of all recipes of one length and seed, by digest."""
+    found: dict[str, tuple[Address, ...]] = {}
+    for address in _addresses(data):
+        made = FAMILIES[address.family].recipe(address.method, PLACES[address.place], epochs, seed)
+        if made is not None:
+            found[made.digest] = (*found.get(made.digest, ()), address)
+    return found
+
+
+def _addresses(data: str) -> Iterator[Address]:
+    places: list[Place] = [place for place in PLACES.values() if place.data == data]
+    for family in FAMILIES.values():
+        for method in family.makers:
+            for place in places:
+                yield Address(family.name, method, place.name)
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path.parent for path in root.rglob("recipe.json"))
+
+
+def _environments(path: Path) -> list[dict[str, Any]]:
+    try:
+        starts = json.loads(path.read_text())
+        if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
+            raise ValueError("it is no list of starts")
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing: nobody knows what the run ran on") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error})") from error
+    return starts

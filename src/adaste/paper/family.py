@@ -1,0 +1,40 @@
+"""What a family of recipes is: for every method a function from a place and a length to a recipe."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from adaste.checks import near
+from adaste.paper.places import Place
+from adaste.recipe import Recipe
+
+Make = Callable[[Place, int], Recipe | None]
+"""The recipe of a method at a place for so many epochs; None where its source has none for that place."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Recipes that belong together.
+
+    about   one sentence on where they come from.
+    epochs  the usual length of a run.
+    makers  of recipes, by method.
+    """
+
+    name: str
+    about: str
+    epochs: int
+    makers: Mapping[str, Make]
+
+    def recipe(self, method: str, place: Place, epochs: int | None = None, seed: int = 0) -> Recipe | None:
+        """The recipe of `method` at `place`; None where the family has none."""
+        make = self.makers.get(method)
+        made = make(place, self.epochs if epochs is None else epochs) if make else None
+        return made.with_seed(seed) if made else None
+
+    def require(self, method: str) -> None:
+        """An error if the family does not know the method."""
+        if method not in self.makers:
+            raise ValueError(
+                f"the family {self.name!r} has no method {method!r}{near(method, self.makers)}; "
+                f"methods are {', '.join(self.makers)}"
+            )

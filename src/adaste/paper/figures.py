@@ -1,0 +1,62 @@
+"""The figures that show runs: panels of curves over epochs. Figures 1 and 2 show functions and need none."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from adaste.paper.places import PLACES, Place
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves of several methods at one place.
+
+    quantity  a field of Record: "test_accuracy" or "loss".
+    """
+
+    place: Place
+    quantity: str
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the paper; `epochs` is the length of its curves."""
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    epochs: int
+
+
+RACE = ("binaryconnect", "md-tanh-s", "bayesbinn", "adaste", "adaste-annealed")
+"""Who is in the figures of accuracy: "BC, MD (using the tanh mapping), and BayesBiNN" and both forms of AdaSTE."""
+
+LOSSES = ("bayesbinn", "adaste", "adaste-annealed")
+"""Who is in the figures of training loss."""
+
+
+def _pair(data: str, quantity: str, methods: tuple[str, ...]) -> tuple[Panel, ...]:
+    return tuple(Panel(PLACES[f"{data}-{network}"], quantity, methods) for network in ("resnet18", "vgg16"))
+
+
+FIGURES = MappingProxyType(
+    {
+        figure.name: figure
+        for figure in (
+            Figure("figure3", "Test accuracy, CIFAR-10", _pair("cifar10", "test_accuracy", RACE), 200),
+            Figure("figure4", "Training loss, CIFAR-10", _pair("cifar10", "loss", LOSSES), 200),
+            Figure("figure5", "Test accuracy, CIFAR-100", _pair("cifar100", "test_accuracy", RACE), 200),
+            Figure("figure6", "Training loss, CIFAR-100", _pair("cifar100", "loss", LOSSES), 200),
+            Figure(
+                "figure7",
+                "Test accuracy of long runs",
+                (
+                    *_pair("cifar10", "test_accuracy", ("bayesbinn", "adaste")),
+                    *_pair("cifar100", "test_accuracy", ("bayesbinn", "adaste")),
+                ),
+                700,
+            ),
+        )
+    }
+)
+"""The figures of runs by name."""

@@ -1,0 +1,69 @@
+"""The family `paper`: what the paper prints, and nothing it does not.
+
+AdaSTE by the rule of the main text on the gradients of single batches, with the appendix's SGD (momentum 0.9, rate
+1e-5, Tiny ImageNet 1e-6 and batches of 100), no weight decay and a constant rate, since none is mentioned.
+BinaryConnect and the stable forms of MD are the md-bnn code with its own settings, as the paper says: the same recipes
+as in `released`. The other rows are quoted numbers, for which the paper has no recipe.
+"""
+
+import dataclasses
+from types import MappingProxyType
+
+from adaste.bases import SGD
+from adaste.estimators import AdaSTE
+from adaste.paper.family import Family
+from adaste.paper.ours import with_mixup
+from adaste.paper.places import Place
+from adaste.paper.released import RELEASED, bayes_binn
+from adaste.recipe import Recipe
+from adaste.schedules import Geometric
+
+ANNEALED_SHARE = 200 / 500
+"""mu reaches 1 / alpha after about 200 of 500 epochs."""
+
+
+def _adaste(place: Place, epochs: int, estimator: AdaSTE) -> Recipe:
+    large = place.data == "tiny-imagenet"
+    return Recipe(
+        data=place.data,
+        network=place.network,
+        estimator=estimator,
+        base=SGD(lr=1e-6 if large else 1e-5, momentum=0.9),
+        include=("*",),
+        epochs=epochs,
+        batch=100 if large else 128,
+        augmentation=place.setting.augmentation,
+    )
+
+
+def adaste(place: Place, epochs: int) -> Recipe:
+    """The printed rule with alpha = 0.01 and mu = 1 / alpha."""
+    return _adaste(place, epochs, AdaSTE())
+
+
+def adaste_annealed(place: Place, epochs: int) -> Recipe:
+    """The same with mu from 1 to 1 / alpha."""
+    mu = Geometric(start=1.0, stop=100.0, length=max(1, round(ANNEALED_SHARE * epochs)))
+    return _adaste(place, epochs, AdaSTE(mu=mu))
+
+
+def bayes_binn_on_all_images(place: Place, epochs: int) -> Recipe:
+    """The released one; the paper does not say that images are held out."""
+    return dataclasses.replace(bayes_binn(place, epochs), holdout=0)
+
+
+PAPER = Family(
+    name="paper",
+    about="As printed: the rule of the main text and the numbers of the appendix.",
+    epochs=500,
+    makers=MappingProxyType(
+        {
+            **{name: RELEASED.makers[name] for name in ("binaryconnect", "md-softmax-s", "md-tanh-s")},
+            "bayesbinn": bayes_binn_on_all_images,
+            "bayesbinn-mixup": with_mixup(bayes_binn_on_all_images),
+            "adaste": adaste,
+            "adaste-annealed": adaste_annealed,
+            "adaste-annealed-mixup": with_mixup(adaste_annealed),
+        }
+    ),
+)

@@ -1,0 +1,69 @@
+"""The numbers the paper prints, transcribed. Accuracies in percent, of the best epoch on the test images."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Published:
+    """A printed number, with the standard deviation over five runs where there is one."""
+
+    accuracy: float
+    spread: float | None = None
+
+
+RERUN = "*"
+QUOTED = "†"
+
+MARKS = MappingProxyType(
+    {
+        RERUN: "run 5 times by the paper's authors with different random seeds (Tiny ImageNet: once)",
+        QUOTED: "quoted by the paper from Ajanthan et al. 2021",
+    }
+)
+"""The footnotes of Table 1."""
+
+TABLE_1_COLUMNS = (
+    "cifar10-vgg16",
+    "cifar10-resnet18",
+    "cifar100-vgg16",
+    "cifar100-resnet18",
+    "tiny-imagenet-resnet18",
+)
+
+TABLE_1_ROWS = (
+    ("Full precision", "full-precision", QUOTED, "93.33 94.84 71.50 76.31 58.35"),
+    ("BinaryConnect", "binaryconnect", RERUN, "89.75±0.26 91.92±0.23 54.61±2.37 68.67±0.7 -"),
+    ("BinaryConnect", "binaryconnect", QUOTED, "89.04 91.64 59.13 72.14 49.65"),
+    ("ProxQuant", "proxquant", QUOTED, "90.11 92.32 55.10 68.35 49.97"),
+    ("PMF", "pmf", QUOTED, "91.40 93.24 64.71 71.56 51.52"),
+    ("MD-softmax", "md-softmax", QUOTED, "90.47 91.28 56.25 68.49 46.52"),
+    ("MD-softmax-s", "md-softmax-s", QUOTED, "91.30 93.28 63.97 72.18 51.81"),
+    ("MD-softmax-s", "md-softmax-s", RERUN, "83.69±0.33 91.56±0.14 48.23±0.55 68.35±0.96 -"),
+    ("MD-tanh", "md-tanh", QUOTED, "91.64 92.27 61.31 72.13 54.62"),
+    ("MD-tanh-s", "md-tanh-s", QUOTED, "91.53 93.18 61.69 72.18 52.32"),
+    ("MD-tanh-s", "md-tanh-s", RERUN, "90.22±0.24 91.41±0.11 60.14±0.58 66.38±0.26 -"),
+    ("BayesBiNN", "bayesbinn", RERUN, "90.68±0.07 92.28±0.09 65.92±0.18 70.33±0.25 54.22"),
+    ("AdaSTE, no annealing", "adaste", RERUN, "92.16±0.16 93.96±0.14 68.46±0.18 73.90±0.20 53.49"),
+    ("AdaSTE, annealed", "adaste-annealed", RERUN, "92.37±0.09 94.11±0.08 69.28±0.17 75.03±0.35 54.92"),
+)
+
+TABLE_2_COLUMNS = ("tiny-imagenet-resnet18", "imagenette-resnet18")
+
+TABLE_2_ROWS = (
+    ("BayesBiNN", "bayesbinn", "", "54.22 78.19"),
+    ("BayesBiNN, mixup", "bayesbinn-mixup", "", "55.84 79.59"),
+    ("AdaSTE, annealed", "adaste-annealed", "", "54.92 79.66"),
+    ("AdaSTE, annealed, mixup", "adaste-annealed-mixup", "", "56.11 80.91"),
+)
+
+
+def read_row(columns: tuple[str, ...], numbers: str) -> dict[str, Published]:
+    """The numbers of a row by column; `-` is a cell the paper leaves empty."""
+    cells = zip(columns, numbers.split(), strict=True)
+    return {column: _read(text) for column, text in cells if text != "-"}
+
+
+def _read(text: str) -> Published:
+    accuracy, _, spread = text.partition("±")
+    return Published(float(accuracy), float(spread) if spread else None)
