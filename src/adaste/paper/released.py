@@ -5,15 +5,17 @@ BinaryConnect; pmf for PMF and full precision; the ProxQuant repository. What th
 here at the same share; in a run of few steps, averages of gradients move faster by its `pace`. All parameters are
 binary (biases, too), 5,000 of the CIFAR images are held out. Known differences from the scripts:
 
-- AdaSTE's momentum is without bias correction (the first twenty steps), its learning rate falls within epochs, not
-  between them, and statistics of BatchNorm for rounded weights come from batches of their own before a test.
+- AdaSTE's and BayesBiNN's momentum is without bias correction (the first twenty steps), their learning rate falls
+  within epochs, not between them, and statistics of BatchNorm for rounded weights come from batches of their own
+  before a test.
 - md-bnn and pmf: beta grows at every step instead of every few hundred; biases start at zero, latents of two levels at
   (-x, x); CIFAR-100 is normalised with its own constants.
-- ProxQuant's scripts know other networks only and start from a trained one: here the first 40 % of the run have no
-  pull. Its optimizer keeps its state between epochs.
+- ProxQuant's scripts know other networks only, train on 50,000 images and start from a trained network: here images are
+  held out as for all others, and the first 40 % of the run have no pull. Its optimizer keeps its state between epochs.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -46,6 +48,9 @@ EVERYTHING = ("*",)
 SCRIPT_ITERATIONS = 100_000
 """Of every md-bnn and pmf script."""
 
+PMF_BETA_MOST = 1e4
+"""Where beta stops to grow in the code of pmf. In md-bnn it is 1e35, which no script reaches."""
+
 
 def _assemble(
     place: Place,
@@ -57,6 +62,7 @@ def _assemble(
     include: tuple[str, ...] = EVERYTHING,
     exclude: tuple[str, ...] = (),
     norm_batches: int = 50,
+    holdout: int | None = None,
     batch: int = 128,
 ) -> Recipe:
     return Recipe(
@@ -69,7 +75,7 @@ def _assemble(
         epochs=epochs,
         batch=batch,
         augmentation=place.setting.augmentation,
-        holdout=held_out(place),
+        holdout=held_out(place) if holdout is None else holdout,
         norm_batches=norm_batches,
     )
 
@@ -146,15 +152,20 @@ def adaste_annealed(place: Place, epochs: int) -> Recipe:
 
 
 def bayes_binn(place: Place, epochs: int) -> Recipe:
-    """Rate 3e-4, momentum 0.9, batches of 128 (the paper's appendix). An average takes 1 - 0.9 of each gradient."""
-    script = _SCRIPTS[place.data]
-    plan = plan_of(place, epochs)
+    """Rate 3e-4, momentum 0.9, batches of 128 (the paper's appendix), on what the scripts do not hold out."""
+    return bayes_binn_for(place, plan_of(place, epochs))
+
+
+def bayes_binn_for(place: Place, plan: Plan) -> Recipe:
+    """The same for a plan: its images count in the update. An average takes 1 - 0.9 of each gradient."""
     return _assemble(
         place,
-        epochs,
+        plan.epochs,
         network=place.network,
-        estimator=BayesBiNN(train_size=10.0 * plan.images, temperature=script.temperature),
+        estimator=BayesBiNN(train_size=10.0 * plan.images, temperature=_SCRIPTS[place.data].temperature),
         base=SGD(lr=plan.fall(3e-5 * plan.pace), momentum=0.9),
+        holdout=place.setting.images - plan.images,
+        batch=plan.batch,
     )
 
 
@@ -170,9 +181,11 @@ class _Tuned:
     growth: float
     every: int
 
-    def beta(self, epochs: int) -> Geometric:
-        stop = min(self.growth ** (SCRIPT_ITERATIONS / self.every), 1e35)
-        return Geometric(start=1.0, stop=stop, length=epochs)
+    def beta(self, epochs: int, most: float = math.inf) -> Geometric:
+        """From 1, multiplied by the same factor until the run ends or beta is at its most."""
+        stop = self.growth ** (SCRIPT_ITERATIONS / self.every)
+        share = min(1.0, math.log(most) / math.log(stop))
+        return Geometric(start=1.0, stop=min(stop, most), length=max(1, round(share * epochs)))
 
 
 _MD_TANH_S = {
@@ -235,7 +248,8 @@ def pmf(place: Place, epochs: int) -> Recipe | None:
     script = _PMF.get(place.name)
     if script is None:
         return None
-    return _by_adam(place, epochs, PMF(script.beta(epochs), released=True), script.rate, script.drop)
+    estimator = PMF(script.beta(epochs, PMF_BETA_MOST), released=True)
+    return _by_adam(place, epochs, estimator, script.rate, script.drop)
 
 
 def binary_connect(place: Place, epochs: int) -> Recipe:
