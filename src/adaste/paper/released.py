@@ -15,7 +15,6 @@ binary (biases, too), 5,000 of the CIFAR images are held out. Known differences 
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -39,17 +38,12 @@ from adaste.models import Network
 from adaste.paper.family import Family, Make
 from adaste.paper.ours import with_mixup
 from adaste.paper.places import Place
+from adaste.paper.tuned import MD_SOFTMAX, MD_SOFTMAX_S, MD_TANH, MD_TANH_S, PMF_BETA_MOST, PMF_SCRIPTS, Tuned, rounded
 from adaste.recipe import Recipe
-from adaste.schedules import Geometric, Linear, Schedule, Steps
+from adaste.schedules import Linear, Schedule, Steps
 
 EVERYTHING = ("*",)
 """All parameters are binary."""
-
-SCRIPT_ITERATIONS = 100_000
-"""Of every md-bnn and pmf script."""
-
-PMF_BETA_MOST = 1e4
-"""Where beta stops to grow in the code of pmf. In md-bnn it is 1e35, which no script reaches."""
 
 
 def _assemble(
@@ -92,7 +86,7 @@ def plan_of(place: Place, epochs: int, batch: int = 128) -> Plan:
 
 def drops(rate: float, factor: float, epochs: int) -> Schedule:
     """A learning rate multiplied by `factor` after 30, 60 and 90 % of the run (every 30,000 of 100,000 iterations)."""
-    values = {round(share * epochs): rate * factor**count for count, share in enumerate((0.3, 0.6, 0.9), 1)}
+    values = {round(share * epochs): rounded(rate * factor**count) for count, share in enumerate((0.3, 0.6, 0.9), 1)}
     return Steps(values=(rate, *values.values()), ticks=tuple(values))
 
 
@@ -172,59 +166,6 @@ def bayes_binn_for(place: Place, plan: Plan) -> Recipe:
 # --- md-bnn and pmf: Adam, and a beta that grows ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Tuned:
-    """What a script of md-bnn or pmf sets: rate, its factor at a drop, that of beta, and the iterations between."""
-
-    rate: float
-    drop: float
-    growth: float
-    every: int
-
-    def beta(self, epochs: int, most: float = math.inf) -> Geometric:
-        """From 1, multiplied by the same factor until the run ends or beta is at its most."""
-        stop = self.growth ** (SCRIPT_ITERATIONS / self.every)
-        share = min(1.0, math.log(most) / math.log(stop))
-        return Geometric(start=1.0, stop=min(stop, most), length=max(1, round(share * epochs)))
-
-
-_MD_TANH_S = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.3, 1.02, 200),
-    "cifar10-vgg16": _Tuned(1e-3, 0.2, 1.2, 2000),
-    "cifar100-resnet18": _Tuned(1e-3, 0.2, 1.2, 500),
-    "cifar100-vgg16": _Tuned(1e-3, 0.5, 1.05, 500),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.1, 1.2, 500),
-}
-_MD_SOFTMAX_S = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.3, 1.02, 200),
-    "cifar10-vgg16": _Tuned(1e-3, 0.3, 1.2, 2000),
-    "cifar100-resnet18": _Tuned(1e-3, 0.2, 1.1, 200),
-    "cifar100-vgg16": _Tuned(1e-4, 0.2, 1.2, 500),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.1, 1.02, 100),
-}
-_MD_TANH = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.3, 1.01, 100),
-    "cifar10-vgg16": _Tuned(1e-3, 0.3, 1.1, 1000),
-    "cifar100-resnet18": _Tuned(1e-3, 0.3, 1.05, 500),
-    "cifar100-vgg16": _Tuned(1e-3, 0.3, 1.05, 500),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.5, 1.2, 2000),
-}
-_MD_SOFTMAX = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.2, 1.02, 200),
-    "cifar10-vgg16": _Tuned(1e-2, 0.2, 1.05, 500),
-    "cifar100-resnet18": _Tuned(1e-3, 0.2, 1.05, 500),
-    "cifar100-vgg16": _Tuned(1e-4, 0.3, 1.01, 100),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.2, 1.02, 200),
-}
-_PMF = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.3, 1.1, 1000),
-    "cifar10-vgg16": _Tuned(1e-3, 0.5, 1.05, 500),
-    "cifar100-resnet18": _Tuned(1e-3, 0.3, 1.01, 100),
-    "cifar100-vgg16": _Tuned(1e-4, 0.5, 1.02, 200),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.5, 1.01, 100),
-}
-
-
 def _by_adam(
     place: Place, epochs: int, estimator: Estimator, rate: float, drop: float, *, norm_batches: int = 0
 ) -> Recipe:
@@ -233,7 +174,7 @@ def _by_adam(
     return _assemble(place, epochs, network=place.md_form, estimator=estimator, base=base, norm_batches=norm_batches)
 
 
-def _mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: Mapping[str, _Tuned]) -> Make:
+def _mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: Mapping[str, Tuned]) -> Make:
     def make(place: Place, epochs: int) -> Recipe | None:
         script = tuned.get(place.name)
         if script is None:
@@ -245,7 +186,7 @@ def _mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: 
 
 def pmf(place: Place, epochs: int) -> Recipe | None:
     """With the published code's Jacobian."""
-    script = _PMF.get(place.name)
+    script = PMF_SCRIPTS.get(place.name)
     if script is None:
         return None
     estimator = PMF(script.beta(epochs, PMF_BETA_MOST), released=True)
@@ -293,10 +234,10 @@ _MAKERS: dict[str, Make] = {
     "binaryconnect": binary_connect,
     "proxquant": prox_quant,
     "pmf": pmf,
-    "md-softmax": _mirror_descent(SoftmaxMirror(), stable=False, tuned=_MD_SOFTMAX),
-    "md-softmax-s": _mirror_descent(SoftmaxMirror(), stable=True, tuned=_MD_SOFTMAX_S),
-    "md-tanh": _mirror_descent(TanhMirror(), stable=False, tuned=_MD_TANH),
-    "md-tanh-s": _mirror_descent(TanhMirror(), stable=True, tuned=_MD_TANH_S),
+    "md-softmax": _mirror_descent(SoftmaxMirror(), stable=False, tuned=MD_SOFTMAX),
+    "md-softmax-s": _mirror_descent(SoftmaxMirror(), stable=True, tuned=MD_SOFTMAX_S),
+    "md-tanh": _mirror_descent(TanhMirror(), stable=False, tuned=MD_TANH),
+    "md-tanh-s": _mirror_descent(TanhMirror(), stable=True, tuned=MD_TANH_S),
     "bayesbinn": bayes_binn,
     "bayesbinn-mixup": with_mixup(bayes_binn),
     "adaste": adaste,
