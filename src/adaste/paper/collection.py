@@ -43,6 +43,14 @@ class Run:
     histogram: Histogram | None
     addresses: tuple[Address, ...]
 
+    def __post_init__(self) -> None:
+        for record in self.records:
+            if record.test_accuracy is not None and not 0 <= record.test_accuracy <= 100:
+                raise ValueError(f"damaged: the test accuracy of epoch {record.epoch + 1} is {record.test_accuracy} %")
+        told, last = self.result.last_accuracy, self.records[-1].test_accuracy
+        if told != last:
+            raise ValueError(f"damaged: the last accuracy is {told} in result.json and {last} in metrics.jsonl")
+
     @property
     def digest(self) -> str:
         """Of the recipe."""
@@ -79,6 +87,8 @@ def collect(root: Path) -> Collection:
             runs[run.digest] = run
         except (ValueError, OSError) as error:
             problems.append(Problem(folder, str(error)))
+        except RecursionError:
+            problems.append(Problem(folder, "damaged: its JSON is nested too deeply"))
     return Collection(tuple(runs.values()), tuple(problems))
 
 
