@@ -27,6 +27,7 @@ ROWS = [
     {"evaluate", "runs", "mps"},
     {"studies"},
     {"paper"},
+    {"report"},
     {"console", "tensorboard"},
     {"cli"},
     {"__main__"},

@@ -1,8 +1,8 @@
 """The runs in a folder: each with what it wrote, where it belongs in the paper, and what is wrong with the others."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,10 @@ from adaste.paper.tables import FAMILIES
 from adaste.recipe import Recipe
 from adaste.records import Record
 from adaste.results import Result, read_histogram, read_recipe, read_records, read_result
+from adaste.serial import require_types
+
+NUMBERS = tuple(field.name for field in fields(Record) if field.name != "method")
+"""The fields of a record that are numbers."""
 
 
 class Address(NamedTuple):
@@ -38,6 +42,14 @@ class Run:
     environments: tuple[dict[str, Any], ...]
     histogram: Histogram | None
     addresses: tuple[Address, ...]
+
+    def __post_init__(self) -> None:
+        for record in self.records:
+            if record.test_accuracy is not None and not 0 <= record.test_accuracy <= 100:
+                raise ValueError(f"damaged: the test accuracy of epoch {record.epoch + 1} is {record.test_accuracy} %")
+        told, last = self.result.last_accuracy, self.records[-1].test_accuracy
+        if told != last:
+            raise ValueError(f"damaged: the last accuracy is {told} in result.json and {last} in metrics.jsonl")
 
     @property
     def digest(self) -> str:
@@ -75,6 +87,8 @@ def collect(root: Path) -> Collection:
             runs[run.digest] = run
         except (ValueError, OSError) as error:
             problems.append(Problem(folder, str(error)))
+        except RecursionError:
+            problems.append(Problem(folder, "damaged: its JSON is nested too deeply"))
     return Collection(tuple(runs.values()), tuple(problems))
 
 
@@ -86,6 +100,7 @@ def read_run(folder: Path) -> Run:
         raise ValueError(f"not finished: {len(records)} of {recipe.epochs} epochs")
     if len(records) != recipe.epochs:
         raise ValueError(f"incomplete: metrics.jsonl has {len(records)} records of {recipe.epochs} epochs")
+    _require_sound(records, result)
     return Run(
         folder=folder,
         recipe=recipe,
@@ -97,19 +112,35 @@ def read_run(folder: Path) -> Run:
     )
 
 
+def _require_sound(records: Sequence[Record], result: Result) -> None:
+    """An error where numbers are missing or are none: one such folder must not spoil what the others tell."""
+    require_types(result)
+    if [record.epoch for record in records] != list(range(len(records))):
+        raise ValueError("metrics.jsonl is damaged (its epochs are not 1, 2, 3, ...)")
+    for name in NUMBERS:
+        kinds = {type(getattr(record, name)) for record in records}
+        if not kinds <= {int, float, type(None)}:
+            raise ValueError(f"metrics.jsonl is damaged (in some records {name} is no number)")
+    if records[-1].test_accuracy is None:
+        raise ValueError("metrics.jsonl is damaged (the last epoch was not tested)")
+
+
 def addresses_of(recipe: Recipe) -> tuple[Address, ...]:
     """The cells whose recipe this is, at its own length and seed."""
-    return _index(recipe.data, recipe.epochs, recipe.seed).get(recipe.digest, ())
+    unseeded = recipe.with_seed(0)
+    if unseeded.with_seed(recipe.seed) != recipe:  # its parts have seeds of their own
+        return ()
+    return _index(recipe.data, recipe.epochs).get(unseeded, ())
 
 
 @lru_cache(maxsize=1024)
-def _index(data: str, epochs: int, seed: int) -> dict[str, tuple[Address, ...]]:
-    """The addresses of all recipes of one length and seed, by digest."""
-    found: dict[str, tuple[Address, ...]] = {}
+def _index(data: str, epochs: int) -> dict[Recipe, tuple[Address, ...]]:
+    """The addresses of all recipes of one length, as they are with seed 0."""
+    found: dict[Recipe, tuple[Address, ...]] = {}
     for address in _addresses(data):
-        made = FAMILIES[address.family].recipe(address.method, PLACES[address.place], epochs, seed)
+        made = FAMILIES[address.family].recipe(address.method, PLACES[address.place], epochs)
         if made is not None:
-            found[made.digest] = (*found.get(made.digest, ()), address)
+            found[made] = (*found.get(made, ()), address)
     return found
 
 

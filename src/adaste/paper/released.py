@@ -5,12 +5,13 @@ BinaryConnect; pmf for PMF and full precision; the ProxQuant repository. What th
 here at the same share; in a run of few steps, averages of gradients move faster by its `pace`. All parameters are
 binary (biases, too), 5,000 of the CIFAR images are held out. Known differences from the scripts:
 
-- AdaSTE's momentum is without bias correction (the first twenty steps), its learning rate falls within epochs, not
-  between them, and statistics of BatchNorm for rounded weights come from batches of their own before a test.
+- AdaSTE's and BayesBiNN's momentum is without bias correction (the first twenty steps), their learning rate falls
+  within epochs, not between them, and statistics of BatchNorm for rounded weights come from batches of their own
+  before a test.
 - md-bnn and pmf: beta grows at every step instead of every few hundred; biases start at zero, latents of two levels at
   (-x, x); CIFAR-100 is normalised with its own constants.
-- ProxQuant's scripts know other networks only and start from a trained one: here the first 40 % of the run have no
-  pull. Its optimizer keeps its state between epochs.
+- ProxQuant's scripts know other networks only, train on 50,000 images and start from a trained network: here images are
+  held out as for all others, and the first 40 % of the run have no pull. Its optimizer keeps its state between epochs.
 """
 
 import dataclasses
@@ -37,14 +38,12 @@ from adaste.models import Network
 from adaste.paper.family import Family, Make
 from adaste.paper.ours import with_mixup
 from adaste.paper.places import Place
+from adaste.paper.tuned import MD_SOFTMAX, MD_SOFTMAX_S, MD_TANH, MD_TANH_S, PMF_BETA_MOST, PMF_SCRIPTS, Tuned, rounded
 from adaste.recipe import Recipe
-from adaste.schedules import Geometric, Linear, Schedule, Steps
+from adaste.schedules import Linear, Schedule, Steps
 
 EVERYTHING = ("*",)
 """All parameters are binary."""
-
-SCRIPT_ITERATIONS = 100_000
-"""Of every md-bnn and pmf script."""
 
 
 def _assemble(
@@ -57,6 +56,7 @@ def _assemble(
     include: tuple[str, ...] = EVERYTHING,
     exclude: tuple[str, ...] = (),
     norm_batches: int = 50,
+    holdout: int | None = None,
     batch: int = 128,
 ) -> Recipe:
     return Recipe(
@@ -69,7 +69,7 @@ def _assemble(
         epochs=epochs,
         batch=batch,
         augmentation=place.setting.augmentation,
-        holdout=held_out(place),
+        holdout=held_out(place) if holdout is None else holdout,
         norm_batches=norm_batches,
     )
 
@@ -86,7 +86,7 @@ def plan_of(place: Place, epochs: int, batch: int = 128) -> Plan:
 
 def drops(rate: float, factor: float, epochs: int) -> Schedule:
     """A learning rate multiplied by `factor` after 30, 60 and 90 % of the run (every 30,000 of 100,000 iterations)."""
-    values = {round(share * epochs): rate * factor**count for count, share in enumerate((0.3, 0.6, 0.9), 1)}
+    values = {round(share * epochs): rounded(rate * factor**count) for count, share in enumerate((0.3, 0.6, 0.9), 1)}
     return Steps(values=(rate, *values.values()), ticks=tuple(values))
 
 
@@ -146,70 +146,24 @@ def adaste_annealed(place: Place, epochs: int) -> Recipe:
 
 
 def bayes_binn(place: Place, epochs: int) -> Recipe:
-    """Rate 3e-4, momentum 0.9, batches of 128 (the paper's appendix). An average takes 1 - 0.9 of each gradient."""
-    script = _SCRIPTS[place.data]
-    plan = plan_of(place, epochs)
+    """Rate 3e-4, momentum 0.9, batches of 128 (the paper's appendix), on what the scripts do not hold out."""
+    return bayes_binn_for(place, plan_of(place, epochs))
+
+
+def bayes_binn_for(place: Place, plan: Plan) -> Recipe:
+    """The same for a plan: its images count in the update. An average takes 1 - 0.9 of each gradient."""
     return _assemble(
         place,
-        epochs,
+        plan.epochs,
         network=place.network,
-        estimator=BayesBiNN(train_size=10.0 * plan.images, temperature=script.temperature),
+        estimator=BayesBiNN(train_size=10.0 * plan.images, temperature=_SCRIPTS[place.data].temperature),
         base=SGD(lr=plan.fall(3e-5 * plan.pace), momentum=0.9),
+        holdout=place.setting.images - plan.images,
+        batch=plan.batch,
     )
 
 
 # --- md-bnn and pmf: Adam, and a beta that grows ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Tuned:
-    """What a script of md-bnn or pmf sets: rate, its factor at a drop, that of beta, and the iterations between."""
-
-    rate: float
-    drop: float
-    growth: float
-    every: int
-
-    def beta(self, epochs: int) -> Geometric:
-        stop = min(self.growth ** (SCRIPT_ITERATIONS / self.every), 1e35)
-        return Geometric(start=1.0, stop=stop, length=epochs)
-
-
-_MD_TANH_S = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.3, 1.02, 200),
-    "cifar10-vgg16": _Tuned(1e-3, 0.2, 1.2, 2000),
-    "cifar100-resnet18": _Tuned(1e-3, 0.2, 1.2, 500),
-    "cifar100-vgg16": _Tuned(1e-3, 0.5, 1.05, 500),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.1, 1.2, 500),
-}
-_MD_SOFTMAX_S = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.3, 1.02, 200),
-    "cifar10-vgg16": _Tuned(1e-3, 0.3, 1.2, 2000),
-    "cifar100-resnet18": _Tuned(1e-3, 0.2, 1.1, 200),
-    "cifar100-vgg16": _Tuned(1e-4, 0.2, 1.2, 500),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.1, 1.02, 100),
-}
-_MD_TANH = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.3, 1.01, 100),
-    "cifar10-vgg16": _Tuned(1e-3, 0.3, 1.1, 1000),
-    "cifar100-resnet18": _Tuned(1e-3, 0.3, 1.05, 500),
-    "cifar100-vgg16": _Tuned(1e-3, 0.3, 1.05, 500),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.5, 1.2, 2000),
-}
-_MD_SOFTMAX = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.2, 1.02, 200),
-    "cifar10-vgg16": _Tuned(1e-2, 0.2, 1.05, 500),
-    "cifar100-resnet18": _Tuned(1e-3, 0.2, 1.05, 500),
-    "cifar100-vgg16": _Tuned(1e-4, 0.3, 1.01, 100),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.2, 1.02, 200),
-}
-_PMF = {
-    "cifar10-resnet18": _Tuned(1e-3, 0.3, 1.1, 1000),
-    "cifar10-vgg16": _Tuned(1e-3, 0.5, 1.05, 500),
-    "cifar100-resnet18": _Tuned(1e-3, 0.3, 1.01, 100),
-    "cifar100-vgg16": _Tuned(1e-4, 0.5, 1.02, 200),
-    "tiny-imagenet-resnet18": _Tuned(1e-3, 0.5, 1.01, 100),
-}
 
 
 def _by_adam(
@@ -220,7 +174,7 @@ def _by_adam(
     return _assemble(place, epochs, network=place.md_form, estimator=estimator, base=base, norm_batches=norm_batches)
 
 
-def _mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: Mapping[str, _Tuned]) -> Make:
+def _mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: Mapping[str, Tuned]) -> Make:
     def make(place: Place, epochs: int) -> Recipe | None:
         script = tuned.get(place.name)
         if script is None:
@@ -232,10 +186,11 @@ def _mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: 
 
 def pmf(place: Place, epochs: int) -> Recipe | None:
     """With the published code's Jacobian."""
-    script = _PMF.get(place.name)
+    script = PMF_SCRIPTS.get(place.name)
     if script is None:
         return None
-    return _by_adam(place, epochs, PMF(script.beta(epochs), released=True), script.rate, script.drop)
+    estimator = PMF(script.beta(epochs, PMF_BETA_MOST), released=True)
+    return _by_adam(place, epochs, estimator, script.rate, script.drop)
 
 
 def binary_connect(place: Place, epochs: int) -> Recipe:
@@ -279,10 +234,10 @@ _MAKERS: dict[str, Make] = {
     "binaryconnect": binary_connect,
     "proxquant": prox_quant,
     "pmf": pmf,
-    "md-softmax": _mirror_descent(SoftmaxMirror(), stable=False, tuned=_MD_SOFTMAX),
-    "md-softmax-s": _mirror_descent(SoftmaxMirror(), stable=True, tuned=_MD_SOFTMAX_S),
-    "md-tanh": _mirror_descent(TanhMirror(), stable=False, tuned=_MD_TANH),
-    "md-tanh-s": _mirror_descent(TanhMirror(), stable=True, tuned=_MD_TANH_S),
+    "md-softmax": _mirror_descent(SoftmaxMirror(), stable=False, tuned=MD_SOFTMAX),
+    "md-softmax-s": _mirror_descent(SoftmaxMirror(), stable=True, tuned=MD_SOFTMAX_S),
+    "md-tanh": _mirror_descent(TanhMirror(), stable=False, tuned=MD_TANH),
+    "md-tanh-s": _mirror_descent(TanhMirror(), stable=True, tuned=MD_TANH_S),
     "bayesbinn": bayes_binn,
     "bayesbinn-mixup": with_mixup(bayes_binn),
     "adaste": adaste,

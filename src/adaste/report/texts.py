@@ -1,0 +1,236 @@
+"""The tables as markdown, LaTeX and CSV: pure functions of runs."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from adaste.paper.cells import Cell, best_test_accuracy, cells_of
+from adaste.paper.collection import Collection, Run
+from adaste.paper.family import Family
+from adaste.paper.places import Place
+from adaste.paper.tables import TABLES, Row, Table
+from adaste.report.wording import LEGEND, MINUS, Grid, grid, heading
+
+# --- markdown --------------------------------------------------------------------------------------------------------
+
+_MARKDOWN = str.maketrans({**{sign: f"\\{sign}" for sign in r"\`*_[]|"}, "<": "&lt;", ">": "&gt;", "\n": " "})
+
+
+def markdown(table: Table, runs: Iterable[Run]) -> str:
+    """The table in markdown, once per family of recipes that has runs."""
+    lines = [f"### {_plain(heading(table))}", ""]
+    for family, found in _grids(table, runs):
+        lines += [f"**{family.name}**: {_plain(family.about)}", ""]
+        lines += [*_markdown_grid(found), "", _plain(" ".join(found.remarks)), ""] if found else ["No runs.", ""]
+    lines += [f"{_plain(mark)} {_plain(note)}  " for mark, note in table.notes.items()]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _markdown_grid(found: Grid) -> list[str]:
+    rows = [found.columns, ("---",) * len(found.columns), *found.rows]
+    return ["| " + " | ".join(text if text == "---" else _plain(text) for text in row) + " |" for row in rows]
+
+
+def _plain(text: str) -> str:
+    """Text that means itself in markdown."""
+    return text.translate(_MARKDOWN)
+
+
+def all_markdown(collection: Collection) -> str:
+    """All tables in markdown, with what was left out."""
+    parts = [markdown(table, collection.runs) for table in TABLES.values()]
+    return "\n".join([_plain(LEGEND) + "\n", *parts, *(f"{_plain(line)}\n" for line in _left_out(collection))])
+
+
+# --- LaTeX -----------------------------------------------------------------------------------------------------------
+
+_LATEX = str.maketrans(
+    {
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"$<$",
+        ">": r"$>$",
+        "|": r"$|$",
+        "±": r"$\pm$",
+        MINUS: r"$-$",
+        "—": "---",
+        "†": r"$\dagger$",
+        '"': "''",
+        "\n": " ",
+    }
+)
+
+LATEX_HEAD = "% For \\input into any document: no package is needed.\n"
+
+WIDTH, NARROWEST, WIDEST = 0.92, 0.16, 0.28
+"""Shares of the text's width: all columns, at least the first, at most each of the others. The rest is space."""
+
+
+def latex(table: Table, runs: Iterable[Run]) -> str:
+    """The table in LaTeX, once per family of recipes that has runs."""
+    parts = []
+    for family, found in _grids(table, runs):
+        parts.append(_latex_table(table, family, found) if found else f"% {table.name}: no runs of {family.name}.\n")
+    return "\n".join(parts)
+
+
+def _latex_table(table: Table, family: Family, found: Grid) -> str:
+    # Lines in narrow columns should not be stretched: \raggedright in each cell, and \tabularnewline to go with it.
+    places = len(found.columns) - 1
+    width = min(WIDEST, (WIDTH - NARROWEST) / places)
+    columns = f"p{{{WIDTH - places * width:.3f}\\textwidth}}" + f"p{{{width:.3f}\\textwidth}}" * places
+    notes = [f"{mark} {note}." for mark, note in table.notes.items()]
+    caption = " ".join([f"{table.title}. {family.about}", LEGEND, *found.remarks, *notes])
+    lines = [
+        r"\begin{table}[htbp]",
+        r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\hline",
+        _latex_row(found.columns),
+        r"\hline",
+        *(_latex_row(row) for row in found.rows),
+        r"\hline",
+        r"\end{tabular}",
+        rf"\caption{{{_escaped(caption)}}}",
+        rf"\label{{tab:{table.name}-{family.name}}}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(texts: Iterable[str]) -> str:
+    return " & ".join(rf"\raggedright {_escaped(text)}" for text in texts) + r" \tabularnewline"
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_LATEX)
+
+
+def all_latex(collection: Collection) -> str:
+    """All tables in LaTeX, with what was left out as comments."""
+    parts = [latex(table, collection.runs) for table in TABLES.values()]
+    return "\n".join([LATEX_HEAD, *parts, *(f"% {line}\n" for line in _left_out(collection))])
+
+
+# --- CSV -------------------------------------------------------------------------------------------------------------
+
+COLUMNS = (
+    "table",
+    "row",
+    "mark",
+    "method",
+    "place",
+    "family",
+    "epochs",
+    "runs",
+    "last_mean",
+    "last_spread",
+    "best_mean",
+    "best_spread",
+    "paper",
+    "paper_spread",
+    "last_minus_paper",
+    "best_minus_paper",
+    "seconds",
+    "hardware",
+    "seeds",
+    "last_of_each",
+    "best_of_each",
+    "digests",
+)
+"""Lists inside a field have spaces between their parts, but hardware, which has semicolons."""
+
+
+def csv_lines(table: Table, runs: Iterable[Run]) -> str:
+    """One line per row, place, family and length of runs; where a recipe has no run, one with 0 runs."""
+    return _csv(_entries(table, tuple(runs)))
+
+
+def all_csv(collection: Collection) -> str:
+    """All tables as CSV, with a line of column names."""
+    entries = (entry for table in TABLES.values() for entry in _entries(table, collection.runs))
+    return ",".join(COLUMNS) + "\r\n" + _csv(entries)
+
+
+def _csv(entries: Iterable[Mapping[str, str]]) -> str:
+    text = io.StringIO(newline="")
+    csv.DictWriter(text, COLUMNS, restval="").writerows(entries)
+    return text.getvalue()
+
+
+def _entries(table: Table, runs: tuple[Run, ...]) -> Iterator[dict[str, str]]:
+    for row in table.rows:
+        for place in table.places:
+            for family in table.families:
+                known = _about(table, row, place, family)
+                cells = cells_of(runs, family, row, place)
+                yield from ({**known, **_of_cell(cell)} for cell in cells)
+                if not cells and family.recipe(row.method, place, epochs=1):
+                    yield {**known, "runs": "0"}
+
+
+def _about(table: Table, row: Row, place: Place, family: Family) -> dict[str, str]:
+    published = row.published.get(place.name)
+    return {
+        "table": table.name,
+        "row": row.title,
+        "mark": row.mark,
+        "method": row.method,
+        "place": place.name,
+        "family": family.name,
+        "paper": _number(published.accuracy if published else None),
+        "paper_spread": _number(published.spread if published else None),
+    }
+
+
+def _of_cell(cell: Cell) -> dict[str, str]:
+    return {
+        "epochs": str(cell.epochs),
+        "runs": str(cell.count),
+        "last_mean": _number(cell.last.mean),
+        "last_spread": _number(cell.last.spread),
+        "best_mean": _number(cell.best.mean),
+        "best_spread": _number(cell.best.spread),
+        "last_minus_paper": _number(cell.difference),
+        "best_minus_paper": _number(cell.best_difference),
+        "seconds": _number(cell.seconds),
+        "hardware": "; ".join(cell.hardware),
+        "seeds": " ".join(str(run.recipe.seed) for run in cell.runs),
+        "last_of_each": " ".join(_number(run.result.last_accuracy) for run in cell.runs),
+        "best_of_each": " ".join(_number(best_test_accuracy(run)) for run in cell.runs),
+        "digests": " ".join(run.digest for run in cell.runs),
+    }
+
+
+def _number(value: float | None) -> str:
+    """Without the last digits, in which sums of rounded numbers differ."""
+    return "" if value is None else f"{value:.10g}"
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+TEXTS: Mapping[str, Callable[[Collection], str]] = MappingProxyType(
+    {"markdown": all_markdown, "latex": all_latex, "csv": all_csv}
+)
+"""All tables as a text, by the name of its form."""
+
+
+def _grids(table: Table, runs: Iterable[Run]) -> Iterator[tuple[Family, Grid | None]]:
+    every = tuple(runs)
+    return ((family, grid(table, family, every)) for family in table.families)
+
+
+def _left_out(collection: Collection) -> Iterator[str]:
+    """What the tables do not show."""
+    others = sum(not run.addresses for run in collection.runs)
+    if others:
+        yield f"{_count(others, 'run')} of other recipes: in no table."
+    for problem in collection.problems:
+        yield " ".join(f"Left out: {problem.folder.name} ({problem.reason}).".split())
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")

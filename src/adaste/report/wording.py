@@ -1,0 +1,117 @@
+"""How a cell is put into words: the same ones in every form of text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adaste.paper.cells import Cell, Summary, cells_of
+from adaste.paper.collection import Run
+from adaste.paper.family import Family
+from adaste.paper.places import Place
+from adaste.paper.published import Published
+from adaste.paper.tables import Row, Table
+
+NO_RECIPE, NO_RUN = "—", "missing"
+MINUS = "\N{MINUS SIGN}"
+
+LEGEND = (
+    "Test accuracy in percent after the last epoch: mean ± standard deviation over n seeds, of the longest runs. "
+    "best: of each run's best test epoch, which is what the paper reports. paper: its number, and how far ours "
+    f"(of the last epoch) is from it. {NO_RUN}: no run. {NO_RECIPE}: the family has no recipe for it."
+)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table for one family of recipes, all in words: a title per row and a text per place.
+
+    remarks  what it leaves out, and what the runs were made on.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    remarks: tuple[str, ...]
+
+
+def number(value: float) -> str:
+    """An accuracy, or the spread of one."""
+    return f"{value:.2f}"
+
+
+def difference(value: float) -> str:
+    """With its sign, and never -0.00."""
+    return f"{round(value, 2) + 0.0:+.2f}".replace("-", MINUS)
+
+
+def summary(value: Summary | Published) -> str:
+    """A mean with its spread, where there is one."""
+    mean = value.mean if isinstance(value, Summary) else value.accuracy
+    return number(mean) if value.spread is None else f"{number(mean)} ± {number(value.spread)}"
+
+
+def cell(found: Cell, published: Published | None) -> str:
+    """As in `94.21 ± 0.05 (n=3, 500 ep.; best 94.30; paper 94.11, +0.10)`."""
+    parts = [f"n={found.count}, {found.epochs} ep.", f"best {number(found.best.mean)}"]
+    if published is not None and found.difference is not None:
+        parts.append(f"paper {number(published.accuracy)}, {difference(found.difference)}")
+    return f"{summary(found.last)} ({'; '.join(parts)})"
+
+
+def missing(family: Family, row: Row, place: Place) -> str:
+    """What is said where there is no run, with the published number if there is one."""
+    word = NO_RUN if family.recipe(row.method, place, epochs=1) else NO_RECIPE
+    published = row.published.get(place.name)
+    return f"{word} (paper {number(published.accuracy)})" if published else word
+
+
+def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid | None:
+    """The table with the longest runs of one family; None where it has no run at all.
+
+    Places without a run and rows without a recipe are no columns and rows of it but remarks.
+    """
+    found = {
+        (index, place.name): cells[0]
+        for index, row in enumerate(table.rows)
+        for place in table.places
+        if (cells := cells_of(runs, family, row, place))
+    }
+    if not found:
+        return None
+    places = [place for place in table.places if any(name == place.name for _, name in found)]
+    rows = [(index, row) for index, row in enumerate(table.rows) if row.method in family.makers]
+
+    def text(index: int, row: Row, place: Place) -> str:
+        there = found.get((index, place.name))
+        return cell(there, row.published.get(place.name)) if there else missing(family, row, place)
+
+    return Grid(
+        columns=("method", *(place.title for place in places)),
+        rows=tuple((titled(row), *(text(index, row, place) for place in places)) for index, row in rows),
+        remarks=(
+            *_listed("No runs", [place.title for place in table.places if place not in places]),
+            *_listed("No recipe", [titled(row) for row in table.rows if row.method not in family.makers]),
+            _made_on(list(found.values())),
+        ),
+    )
+
+
+def titled(row: Row) -> str:
+    """A row's title with its mark."""
+    return f"{row.title} {row.mark}".strip()
+
+
+def heading(table: Table) -> str:
+    """As in "Table 1: Classification accuracy for different methods"."""
+    kind = table.name.rstrip("0123456789")
+    return f"{kind.capitalize()} {table.name.removeprefix(kind)}".strip() + f": {table.title}"
+
+
+def _listed(what: str, names: Sequence[str]) -> list[str]:
+    return [f"{what}: {', '.join(names)}."] if names else []
+
+
+def _made_on(cells: Sequence[Cell]) -> str:
+    hardware = sorted({name for cell in cells for name in cell.hardware})
+    minutes = [cell.seconds / 60 for cell in cells]
+    least, most = f"{min(minutes):.1f}", f"{max(minutes):.1f}"
+    length = least if least == most else f"{least} to {most}"
+    return f"Made on {', '.join(hardware)}; a run took {length} minutes."

@@ -1,0 +1,181 @@
+"""Folders of runs: what is collected, and why the rest is not."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from paper_runs import a_recipe, a_run, write_run
+
+from adaste.paper.collection import Address, Run, collect, read_run
+
+
+def written(root: Path, name: str = "one", **changes: int) -> tuple[Run, Path]:
+    made = a_run(a_recipe("released", "adaste", "cifar10-resnet18", **changes), [40.0, 92.0, 91.5])
+    return made, write_run(made, root / name)
+
+
+def only_problem(root: Path) -> str:
+    found = collect(root)
+    assert not found.runs and len(found.problems) == 1
+    return found.problems[0].reason
+
+
+def test_a_finished_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    made, folder = written(tmp_path)
+    run = read_run(folder)
+    assert run.recipe == made.recipe and run.digest == made.recipe.digest
+    assert (run.records, run.result, run.histogram) == (made.records, made.result, made.histogram)
+    assert run.environments == made.environments
+    assert run.addresses == (Address("released", "adaste", "cifar10-resnet18"),)
+
+
+def test_runs_are_found_at_any_depth_and_in_order(tmp_path: Path) -> None:
+    written(tmp_path, "b/deep/down", seed=1)
+    written(tmp_path, "a", seed=2)
+    found = collect(tmp_path)
+    assert [run.recipe.seed for run in found.runs] == [2, 1]
+    assert found.problems == ()
+
+
+def test_a_run_of_another_recipe_is_kept_without_an_address(tmp_path: Path) -> None:
+    made = a_run(a_recipe("ours", "bop", "cifar10-resnet18"), [10.0, 20.0, 30.0])
+    folder = write_run(made, tmp_path / "one")
+    text = (folder / "recipe.json").read_text()
+    (folder / "recipe.json").write_text(text.replace('"batch": 128', '"batch": 64'))
+    assert [run.addresses for run in collect(tmp_path).runs] == [()]
+
+
+def test_a_run_without_a_histogram_is_whole(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    (folder / "latents.json").unlink()
+    assert read_run(folder).histogram is None
+    (folder / "latents.json").write_text("null")
+    assert read_run(folder).histogram is None
+
+
+def test_an_unfinished_run_is_a_problem_that_says_how_far_it_is(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    (folder / "result.json").unlink()
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(lines[:2]))
+    assert only_problem(tmp_path) == "not finished: 2 of 3 epochs"
+
+
+def test_a_run_that_has_only_begun_is_a_problem(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    for name in ("result.json", "metrics.jsonl", "environment.json"):
+        (folder / name).unlink()
+    assert only_problem(tmp_path) == "not finished: 0 of 3 epochs"
+
+
+def test_a_finished_run_whose_records_were_cut_is_a_problem(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(lines[:2]))
+    assert only_problem(tmp_path) == "incomplete: metrics.jsonl has 2 records of 3 epochs"
+
+
+def test_a_recipe_of_another_version_is_a_problem_that_says_what_is_unknown(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    plain = json.loads((folder / "recipe.json").read_text())
+    (folder / "recipe.json").write_text(json.dumps({**plain, "entropy": 1}))
+    assert "entropy is no field of Recipe" in only_problem(tmp_path)
+    (folder / "recipe.json").write_text(json.dumps({**plain, "estimator": {"kind": "Later"}}))
+    assert "unknown kind 'Later'" in only_problem(tmp_path)
+
+
+def replace(old: str, new: str) -> Callable[[str], str]:
+    return lambda text: text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "reason"),
+    [
+        ("recipe.json", lambda text: text[:50], "holds no recipe"),
+        ("recipe.json", lambda text: "[" * 100_000, "nested too deeply"),
+        ("metrics.jsonl", lambda text: "{}\n" * 3, r"metrics.jsonl is damaged"),
+        ("metrics.jsonl", lambda text: "[" * 100_000 + "\n", "nested too deeply"),
+        ("metrics.jsonl", lambda text: "".join(text.splitlines(keepends=True)[::-1]), "epochs are not 1, 2, 3"),
+        ("metrics.jsonl", replace('"test_accuracy": 92.0', '"test_accuracy": "92"'), "test_accuracy is no number"),
+        (
+            "metrics.jsonl",
+            replace('"test_accuracy": 92.0', '"test_accuracy": 920'),
+            "test accuracy of epoch 2 is 920 %",
+        ),
+        (
+            "metrics.jsonl",
+            replace('"test_accuracy": 92.0', '"test_accuracy": NaN'),
+            "test accuracy of epoch 2 is nan %",
+        ),
+        ("metrics.jsonl", replace('"test_accuracy": 92.0', '"test_accuracy": true'), "test_accuracy is no number"),
+        ("metrics.jsonl", replace('"loss"', '"loss": null, "loss_"'), "damaged"),
+        ("metrics.jsonl", replace('"test_accuracy": 91.5', '"test_accuracy": null'), "the last epoch was not tested"),
+        ("result.json", lambda text: text[:20], "result.json is damaged"),
+        ("result.json", lambda text: "[1, 2]", "result.json is damaged"),
+        ("result.json", replace('"last_accuracy": 91.5', '"last_accuracy": 95.5'), "is 95.5 in result.json and 91.5"),
+        ("result.json", replace('"seconds": 60.0', '"seconds": "60"'), "seconds must be a number, got '60'"),
+        (
+            "result.json",
+            replace('"best_accuracy": 92.0', '"best_accuracy": null'),
+            "best_accuracy must be a number, got None",
+        ),
+        ("environment.json", lambda text: "{}", "environment.json is damaged .*no list of starts"),
+        ("environment.json", lambda text: "[1]", "environment.json is damaged .*no list of starts"),
+        ("environment.json", lambda text: "[", "environment.json is damaged"),
+        ("latents.json", lambda text: '{"reach": 1}', "latents.json is damaged"),
+        ("latents.json", lambda text: "[", "latents.json is damaged"),
+    ],
+)
+def test_a_damaged_file_is_a_problem_of_its_run_alone(
+    tmp_path: Path, name: str, damage: Callable[[str], str], reason: str
+) -> None:
+    _, folder = written(tmp_path)
+    good, _ = written(tmp_path, "other", seed=1)
+    before = (folder / name).read_text()
+    (folder / name).write_text(damage(before))
+    assert (folder / name).read_text() != before
+    found = collect(tmp_path)
+    assert [run.digest for run in found.runs] == [good.digest]
+    (problem,) = found.problems
+    assert problem.folder == folder
+    assert re.search(reason, problem.reason)
+
+
+def test_a_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    (folder / "metrics.jsonl").write_bytes(b"\xff\xfe\n" * 3)
+    assert "utf-8" in only_problem(tmp_path)
+
+
+def test_the_same_run_twice_counts_once(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    shutil.copytree(folder, tmp_path / "two")
+    found = collect(tmp_path)
+    assert [run.folder for run in found.runs] == [folder]
+    (problem,) = found.problems
+    assert problem.folder == tmp_path / "two" and problem.reason == f"the same recipe as in {folder}, which is shown"
+
+
+def test_a_damaged_copy_does_not_hide_a_whole_one(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    shutil.copytree(folder, tmp_path / "two")
+    (folder / "result.json").unlink()
+    assert [run.folder.name for run in collect(tmp_path).runs] == ["two"]
+
+
+def test_without_its_environment_nobody_knows_what_a_run_ran_on(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    (folder / "environment.json").unlink()
+    assert only_problem(tmp_path).endswith("environment.json is missing: nobody knows what the run ran on")
+
+
+def test_a_folder_without_runs_is_empty_and_no_folder_is_an_error(tmp_path: Path) -> None:
+    assert collect(tmp_path).runs == ()
+    with pytest.raises(ValueError, match=r"nowhere is no folder: results are folders of runs"):
+        collect(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="file is no folder"):
+        collect(tmp_path / "file")

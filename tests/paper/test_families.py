@@ -1,0 +1,177 @@
+"""All families: their recipes are valid, keep their digests, and are found again."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from itertools import groupby
+
+import pytest
+from paper_runs import a_recipe
+
+from adaste.paper.collection import Address, addresses_of
+from adaste.paper.figures import FIGURES
+from adaste.paper.places import PLACES, place
+from adaste.paper.tables import FAMILIES, TABLES, family
+from adaste.recipe import Recipe
+from adaste.recipes import SETTINGS, recipe
+from adaste.schedules import schedules_in
+
+LENGTHS = (1, 2, 3, 60, 500)
+every_family = pytest.mark.parametrize("name", FAMILIES)
+
+# Committed runs find their cells by these. Where one changes, the runs made before are lost: rather leave the recipe.
+DIGESTS = {
+    ("paper", "adaste", "cifar10-resnet18", 500, 0): "b514df74e0f3c503",
+    ("paper", "adaste-annealed-mixup", "imagenette-resnet18", 500, 0): "625e068361c8a15f",
+    ("paper", "bayesbinn", "cifar10-vgg16", 500, 0): "f7c3d0f1dc65fcad",
+    ("released", "full-precision", "cifar100-resnet18", 500, 0): "f8b1b39a99286d46",
+    ("released", "binaryconnect", "cifar10-vgg16", 500, 1): "ec7ec8422b9f6d94",
+    ("released", "proxquant", "cifar10-resnet18", 500, 0): "2311c0182b6dc52d",
+    ("released", "pmf", "cifar10-resnet18", 500, 0): "f7f4cc835c678054",
+    ("released", "md-softmax", "cifar100-vgg16", 500, 0): "e89924343c309775",
+    ("released", "md-tanh-s", "tiny-imagenet-resnet18", 500, 0): "bd28b3a0e36b1a75",
+    ("released", "bayesbinn", "cifar100-vgg16", 500, 2): "9be583000094f556",
+    ("released", "adaste", "cifar10-resnet18", 500, 0): "c7ca01d945fc84f5",
+    ("released", "adaste-annealed", "cifar10-resnet18", 60, 0): "d25e374e8152fac1",
+    ("ours", "adaste", "cifar10-resnet18", 160, 0): "da37fcf9d2909637",
+    ("ours", "md-tanh-s", "cifar100-resnet18", 160, 0): "0ea051d6a21f3707",
+    ("ablation", "averaged-0.999-annealed", "cifar10-resnet18", 60, 0): "cb05a4bffdcc1627",
+    ("ablation", "released-gate-everywhere", "cifar10-resnet18", 60, 0): "4ebe8ae91487c816",
+}
+
+
+def recipes(epochs: int, seed: int = 0) -> Iterator[tuple[Address, Recipe]]:
+    for name, made_by in FAMILIES.items():
+        for method in made_by.makers:
+            for where in PLACES.values():
+                made = made_by.recipe(method, where, epochs, seed)
+                if made is not None:
+                    yield Address(name, method, where.name), made
+
+
+@pytest.mark.parametrize("epochs", LENGTHS)
+def test_every_recipe_is_valid_for_short_and_long_runs(epochs: int) -> None:
+    for address, made in recipes(epochs, seed=4):
+        assert (made.epochs, made.seed, made.data) == (epochs, 4, PLACES[address.place].data), address
+        # No schedule begins after the run, and none fails on its way.
+        for schedule in schedules_in(made.in_steps(steps_per_epoch=2)):
+            assert all(math.isfinite(float(schedule.at(step))) for step in range(0, 2 * epochs + 1, epochs))
+
+
+def test_every_recipe_comes_back_from_json() -> None:
+    for address, made in recipes(2):
+        assert Recipe.from_json(made.to_json()) == made, address
+
+
+def test_a_recipe_keeps_its_digest() -> None:
+    now = {
+        (name, method, where, epochs, seed): a_recipe(name, method, where, epochs=epochs, seed=seed).digest
+        for name, method, where, epochs, seed in DIGESTS
+    }
+    assert now == DIGESTS
+
+
+@pytest.mark.parametrize(("epochs", "seed"), [(1, 0), (500, 7)])
+def test_every_recipe_is_found_at_its_own_length_and_seed(epochs: int, seed: int) -> None:
+    for address, made in recipes(epochs, seed):
+        assert address in addresses_of(made)
+
+
+def test_two_recipes_share_an_address_only_if_they_are_equal() -> None:
+    made = sorted(recipes(60), key=lambda pair: pair[1].digest)
+    for _, group in groupby(made, key=lambda pair: pair[1].digest):
+        addresses, equal = zip(*group, strict=True)
+        assert all(other == equal[0] for other in equal)
+        assert set(addresses) == set(addresses_of(equal[0]))
+
+
+def test_equal_recipes_of_several_families_have_several_addresses() -> None:
+    stable = a_recipe("released", "md-tanh-s", "cifar100-vgg16", epochs=60)
+    assert addresses_of(stable) == (
+        Address("paper", "md-tanh-s", "cifar100-vgg16"),
+        Address("released", "md-tanh-s", "cifar100-vgg16"),
+    )
+    common = a_recipe("ours", "adaste", "cifar10-resnet18", epochs=60)
+    assert addresses_of(common) == (
+        Address("ours", "adaste", "cifar10-resnet18"),
+        Address("ablation", "released", "cifar10-resnet18"),
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"batch": 127}, {"holdout": 1}, {"evaluate_every": 2}, {"precision": "float32"}, {"label_smoothing": 0.1}],
+    ids=str,
+)
+def test_a_recipe_that_differs_in_anything_belongs_nowhere(change: dict[str, object]) -> None:
+    made = a_recipe("ours", "adaste", "cifar10-resnet18", epochs=60)
+    assert addresses_of(dataclasses.replace(made, **change)) == ()  # type: ignore[arg-type]
+
+
+def test_a_recipe_for_another_length_or_other_data_belongs_nowhere() -> None:
+    made = a_recipe("released", "adaste-annealed", "cifar10-resnet18", epochs=60)
+    assert addresses_of(dataclasses.replace(made, epochs=61)) == ()
+    assert addresses_of(dataclasses.replace(made, data="cifar100")) == ()
+    assert addresses_of(dataclasses.replace(made, data="something")) == ()
+    assert addresses_of(recipe("digits-mlp-adaste")) == ()
+
+
+def test_a_seed_that_an_estimator_draws_with_must_be_that_of_the_run() -> None:
+    made = a_recipe("released", "bayesbinn", "cifar10-resnet18", epochs=60, seed=5)
+    assert Address("released", "bayesbinn", "cifar10-resnet18") in addresses_of(made)
+    assert addresses_of(dataclasses.replace(made, seed=6)) == ()
+
+
+def test_named_recipes_are_those_of_the_family_ours() -> None:
+    for address, made in recipes(60):
+        if address.family == "ours" and not address.method.endswith("-mixup"):
+            assert made == recipe(f"{address.place}-{address.method}", epochs=60)
+
+
+@every_family
+def test_a_family_has_its_usual_length_and_says_what_it_is(name: str) -> None:
+    made_by = FAMILIES[name]
+    made = made_by.recipe(next(iter(made_by.makers)), PLACES["cifar10-resnet18"])
+    assert made is not None and made.epochs == made_by.epochs
+    assert made_by.name == name and made_by.about.endswith(".")
+
+
+def test_every_row_of_every_table_can_be_filled_by_a_family_of_its_own() -> None:
+    for table in TABLES.values():
+        for row in table.rows:
+            for where in table.places:
+                assert any(made_by.recipe(row.method, where, 3) for made_by in table.families), (row.title, where.name)
+
+
+def test_every_curve_of_a_figure_has_a_recipe_as_printed_and_as_released() -> None:
+    assert list(FIGURES) == ["figure3", "figure4", "figure5", "figure6", "figure7"]
+    for figure in FIGURES.values():
+        for panel in figure.panels:
+            assert panel.quantity in ("test_accuracy", "loss")
+            for method in panel.methods:
+                for name in ("paper", "released", "ours"):
+                    assert FAMILIES[name].recipe(method, panel.place, figure.epochs) is not None
+
+
+def test_a_family_has_no_recipe_where_its_source_has_none() -> None:
+    assert FAMILIES["released"].recipe("md-tanh-s", PLACES["imagenette-resnet18"], 3) is None
+    assert FAMILIES["released"].recipe("pmf", PLACES["imagenette-resnet18"], 3) is None
+    assert FAMILIES["paper"].recipe("pmf", PLACES["cifar10-resnet18"], 3) is None
+    assert FAMILIES["paper"].recipe("no such method", PLACES["cifar10-resnet18"], 3) is None
+
+
+def test_unknown_names_get_an_error_with_those_near_them() -> None:
+    with pytest.raises(ValueError, match=r"no family 'releasd'; near it: released.*families are paper, released"):
+        family("releasd")
+    with pytest.raises(ValueError, match=r"no setting 'cifar10-resnet'; near it: cifar10-resnet18"):
+        place("cifar10-resnet")
+    with pytest.raises(ValueError, match=r"the family 'ours' has no method 'adast'; near it: adaste"):
+        family("ours").require("adast")
+    family("ours").require("adaste")
+    assert family("ours") is FAMILIES["ours"] and place("cifar10-vgg16") is PLACES["cifar10-vgg16"]
+
+
+def test_places_are_settings_the_library_knows() -> None:
+    for where in PLACES.values():
+        assert where.setting is SETTINGS[where.data]
+        assert where.network in where.setting.networks.values()
