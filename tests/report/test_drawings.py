@@ -53,6 +53,7 @@ def test_a_figure_names_what_is_missing_and_says_how_long_its_runs_are() -> None
         "AdaSTE, annealed: missing",
     ]
     assert all(name.endswith(": missing") for name in legends[1])
+    assert list(right.get_yticks()) == []  # no scale where there is no curve
     assert drawing.get_suptitle() == (
         "Figure 3: Test accuracy, CIFAR-10 (family released)\nRuns of 4 epochs; the paper shows 200"
     )

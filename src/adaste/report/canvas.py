@@ -108,17 +108,18 @@ def _draw_panel(axes: Axes, panel: Panel, curves: Sequence[Curve], every: Sequen
             axes.fill_between(curve.epochs, curve.least, curve.most, color=colour, alpha=0.18, linewidth=0)
     rising = panel.quantity == "test_accuracy"
     axes.set(title=panel.place.title, xlabel="epoch", ylabel=AXES[panel.quantity])
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlim(left=0)
-    _leave_out_the_first_epochs(axes, curves, rising=rising)
+    if any(curve.count for curve in curves):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlim(left=0)
+        _leave_out_the_first_epochs(axes, curves, rising=rising)
+    else:
+        axes.set(xticks=[], yticks=[])
     axes.legend(loc="best")
 
 
 def _leave_out_the_first_epochs(axes: Axes, curves: Sequence[Curve], *, rising: bool) -> None:
     """Begin the scale where the worst curve is after a tenth of its way: before that all of them are far from it."""
     drawn = [curve for curve in curves if curve.count]
-    if not drawn:
-        return
     worst = [(min if rising else max)(curve.mean[len(curve.mean) // 10 :]) for curve in drawn]
     best = [(max if rising else min)(curve.most if rising else curve.least) for curve in drawn]
     start, end = (min(worst), max(best)) if rising else (max(worst), min(best))
