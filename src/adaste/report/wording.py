@@ -101,8 +101,13 @@ def titled(row: Row) -> str:
 
 def heading(table: Table) -> str:
     """As in "Table 1: Classification accuracy for different methods"."""
-    kind = table.name.rstrip("0123456789")
-    return f"{kind.capitalize()} {table.name.removeprefix(kind)}".strip() + f": {table.title}"
+    return f"{titled_name(table.name)}: {table.title}"
+
+
+def titled_name(name: str) -> str:
+    """As in "Table 1" of "table1"."""
+    kind = name.rstrip("0123456789")
+    return f"{kind.capitalize()} {name.removeprefix(kind)}".strip()
 
 
 def _listed(what: str, names: Sequence[str]) -> list[str]:

@@ -1,0 +1,271 @@
+"""Figures drawn with matplotlib, in one style and with colours that colour-blind readers can tell apart."""
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import matplotlib.style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from adaste.paper.cells import Cell, cells_of
+from adaste.paper.collection import Run
+from adaste.paper.family import Family
+from adaste.paper.figures import Figure, Panel
+from adaste.paper.places import Place
+from adaste.paper.published import QUOTED, RERUN
+from adaste.paper.tables import Table
+from adaste.report.curves import Curve, curves_of, label, note_on_lengths
+from adaste.report.wording import number, summary, titled_name
+
+STYLE: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "figure.dpi": 150,
+    "figure.titlesize": 11.5,
+    "figure.titleweight": "bold",
+    "font.size": 9.5,
+    "grid.color": "#e8e8e8",
+    "grid.linewidth": 0.8,
+    "legend.fontsize": 8.5,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.85,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "adaste",
+}
+
+NO_DATES: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+
+GREY = "#767676"
+
+LOOKS = MappingProxyType(
+    {
+        "binaryconnect": ("#56b4e9", (0, (4, 1.5))),
+        "md-tanh-s": ("#e69f00", (0, (1, 1))),
+        "bayesbinn": ("#8a4f7d", (0, (6, 1.5, 1, 1.5))),
+        "adaste": ("#f0746e", "-"),
+        "adaste-annealed": ("#b2001d", "-"),
+    }
+)
+"""Colour and dashes of the methods in figures of curves."""
+
+FAMILY_LOOKS = MappingProxyType(
+    {"paper": ("#009e73", "s"), "released": ("#0072b2", "o"), "ours": ("#d55e00", "D"), "ablation": ("#0072b2", "o")}
+)
+"""Colour and mark of the families in figures of accuracies."""
+
+PUBLISHED_MARKS = MappingProxyType({RERUN: "o", QUOTED: "^", "": "o"})
+PUBLISHED_TITLES = MappingProxyType({RERUN: "published, own runs", QUOTED: "published, quoted", "": "published"})
+
+AXES = MappingProxyType({"test_accuracy": "test accuracy (%)", "loss": "training loss"})
+
+
+def saved(drawing: Drawing, ending: str) -> bytes:
+    """The drawing as the content of a file."""
+    content = io.BytesIO()
+    with matplotlib.style.context(STYLE, after_reset=True):
+        drawing.savefig(content, format=ending, metadata=NO_DATES[ending])
+    return content.getvalue()
+
+
+# --- curves over epochs ----------------------------------------------------------------------------------------------
+
+
+def draw_figure(figure: Figure, family: Family, runs: Sequence[Run]) -> Drawing | None:
+    """A figure of the paper with the runs of one family; None where there are none."""
+    panels = [(panel, curves_of(figure, panel, family, runs)) for panel in figure.panels]
+    every = [curve for _, curves in panels for curve in curves]
+    if not any(curve.count for curve in every):
+        return None
+    lines = math.ceil(len(panels) / 2)
+    with matplotlib.style.context(STYLE, after_reset=True):
+        drawing = Drawing(figsize=(9.6, 0.7 + 3.4 * lines), layout="constrained")
+        for axes, (panel, curves) in zip(drawing.subplots(lines, 2, squeeze=False).flat, panels, strict=True):
+            _draw_panel(axes, panel, curves, every)
+        note = note_on_lengths(figure, every)
+        title = f"{titled_name(figure.name)}: {figure.title} (family {family.name})"
+        _title(drawing, f"{title}\n{note}" if note else title)
+    return drawing
+
+
+def _draw_panel(axes: Axes, panel: Panel, curves: Sequence[Curve], every: Sequence[Curve]) -> None:
+    for curve in curves:
+        colour, dashes = LOOKS[curve.method]
+        named = label(curve, every)
+        if not curve.count:
+            axes.plot([], [], color=GREY, linestyle=":", linewidth=1, label=named)
+            continue
+        axes.plot(curve.epochs, curve.mean, color=colour, linestyle=dashes, linewidth=1.6, label=named)
+        if curve.count > 1:
+            axes.fill_between(curve.epochs, curve.least, curve.most, color=colour, alpha=0.18, linewidth=0)
+    rising = panel.quantity == "test_accuracy"
+    axes.set(title=panel.place.title, xlabel="epoch", ylabel=AXES[panel.quantity])
+    if any(curve.count for curve in curves):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlim(left=0)
+        _leave_out_the_first_epochs(axes, curves, rising=rising)
+    else:
+        axes.set(xticks=[], yticks=[])
+    axes.legend(loc="best")
+
+
+def _leave_out_the_first_epochs(axes: Axes, curves: Sequence[Curve], *, rising: bool) -> None:
+    """Begin the scale where the worst curve is after a tenth of its way: before that all of them are far from it."""
+    drawn = [curve for curve in curves if curve.count]
+    worst = [(min if rising else max)(curve.mean[len(curve.mean) // 10 :]) for curve in drawn]
+    best = [(max if rising else min)(curve.most if rising else curve.least) for curve in drawn]
+    start, end = (min(worst), max(best)) if rising else (max(worst), min(best))
+    room = 0.04 * abs(end - start) or 1.0
+    low, high = sorted((start, end))
+    axes.set_ylim(low - room, high + room)
+
+
+# --- accuracies ------------------------------------------------------------------------------------------------------
+
+
+def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | None:
+    """The accuracy of every method at a place: filled marks are runs, hollow ones published numbers."""
+    rows = {row.method: row for row in reversed(table.rows)}
+    methods = list(dict.fromkeys(row.method for row in table.rows))
+    found = {
+        (family.name, method): cells[0]
+        for family in table.families
+        for method in methods
+        if (cells := cells_of(runs, family, rows[method], place))
+    }
+    if not found:
+        return None
+    with matplotlib.style.context(STYLE, after_reset=True):
+        drawing = Drawing(figsize=(7.6, 1.5 + 0.36 * len(methods)), layout="constrained")
+        axes = drawing.subplots()
+        published = _draw_published(axes, table, place, methods)
+        lasts = [run.result.last_accuracy for cell in found.values() for run in cell.runs]
+        low = min(published or lasts) - 2
+        families = [family.name for family in table.families]
+        for (family, method), cell in found.items():
+            shift = 0.2 * (families.index(family) - (len(families) - 1) / 2)
+            _draw_cell(axes, cell, methods.index(method) + shift, family, low)
+        made = {method for _, method in found}
+        names = [rows[method].title + ("" if method in made else " (no run)") for method in methods]
+        axes.set(xlim=(low, max([*published, *lasts]) + 0.5), ylim=(len(methods) - 0.4, -0.6))
+        axes.set(xlabel="test accuracy (%), last epoch: mean, least and most over seeds")
+        axes.set_yticks(range(len(methods)), names)
+        axes.grid(visible=False, axis="y")
+        handles = [*_family_handles(table, found), *_published_handles(table, place)]
+        drawing.legend(handles=handles, loc="outside lower center", ncols=3)
+        _title(drawing, f"{place.title}: test accuracy with one-bit weights")
+    return drawing
+
+
+def _draw_published(axes: Axes, table: Table, place: Place, methods: Sequence[str]) -> list[float]:
+    numbers = []
+    for row in table.rows:
+        there = row.published.get(place.name)
+        if there is not None:
+            numbers.append(there.accuracy)
+            axes.plot(
+                there.accuracy,
+                methods.index(row.method),
+                PUBLISHED_MARKS[row.mark],
+                markersize=11,
+                markerfacecolor="none",
+                markeredgecolor="#333333",
+                markeredgewidth=1.1,
+            )
+    return numbers
+
+
+def _draw_cell(axes: Axes, cell: Cell, height: float, family: str, low: float) -> None:
+    """A mark at the mean and a line from the least to the most; an arrow at the edge for what lies beyond it."""
+    colour, mark = FAMILY_LOOKS[family]
+    lasts = [run.result.last_accuracy for run in cell.runs]
+    if cell.last.mean < low:
+        axes.annotate(
+            f" {number(cell.last.mean)}",
+            xy=(low, height),
+            xytext=(12, 0),
+            textcoords="offset points",
+            color=colour,
+            fontsize=7.5,
+            va="center",
+            arrowprops={"arrowstyle": "->", "color": colour, "shrinkA": 0, "shrinkB": 0},
+        )
+        return
+    axes.plot([min(lasts), max(lasts)], [height, height], color=colour, linewidth=1.4)
+    axes.plot(cell.last.mean, height, mark, color=colour, markersize=4.5)
+
+
+def _family_handles(table: Table, found: Mapping[tuple[str, str], Cell]) -> list[Line2D]:
+    handles = []
+    for family in table.families:
+        lengths = sorted({cell.epochs for (name, _), cell in found.items() if name == family.name})
+        colour, mark = FAMILY_LOOKS[family.name]
+        if lengths:
+            span = " and ".join(str(length) for length in lengths)
+            named = f"family {family.name}, {span} epochs"
+            handles.append(Line2D([], [], color=colour, marker=mark, linestyle="", markersize=5, label=named))
+    return handles
+
+
+def _published_handles(table: Table, place: Place) -> list[Line2D]:
+    marks = dict.fromkeys(row.mark for row in table.rows if place.name in row.published)
+    return [
+        Line2D(
+            [],
+            [],
+            marker=PUBLISHED_MARKS[mark],
+            markersize=9,
+            markerfacecolor="none",
+            markeredgecolor="#333333",
+            linestyle="",
+            label=f"{PUBLISHED_TITLES[mark]} (best epoch)",
+        )
+        for mark in marks
+    ]
+
+
+def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
+    """The rows of the ablation by their accuracy; None where there is no run of it."""
+    (family,), (place,) = table.families, table.places
+    cells = [next(iter(cells_of(runs, family, row, place)), None) for row in table.rows]
+    made = [cell for cell in cells if cell is not None]
+    if not made:
+        return None
+    colour, mark = FAMILY_LOOKS[family.name]
+    with matplotlib.style.context(STYLE, after_reset=True):
+        drawing = Drawing(figsize=(7.6, 1.1 + 0.34 * len(cells)), layout="constrained")
+        axes = drawing.subplots()
+        for height, cell in enumerate(cells):
+            if cell is None:
+                axes.text(1, height, "missing", color=GREY, va="center", fontsize=8.5)
+                continue
+            axes.plot([0, cell.last.mean], [height, height], color=colour, linewidth=1.2, alpha=0.35)
+            axes.plot(cell.last.mean, height, mark, color=colour, markersize=6)
+            axes.annotate(
+                summary(cell.last),
+                (cell.last.mean, height),
+                xytext=(7, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8.5,
+            )
+        axes.set(xlim=(0, 112), ylim=(len(cells) - 0.4, -0.6), xlabel="test accuracy (%), last epoch")
+        axes.set_yticks(range(len(cells)), [row.title for row in table.rows])
+        axes.set_xticks(range(0, 101, 20))
+        axes.grid(visible=False, axis="y")
+        lengths = " and ".join(str(length) for length in sorted({cell.epochs for cell in made}))
+        counts = " to ".join(str(count) for count in sorted({min(c.count for c in made), max(c.count for c in made)}))
+        _title(drawing, f"{table.title}: {place.title} ({lengths} epochs, n = {counts})")
+    return drawing
+
+
+def _title(drawing: Drawing, title: str) -> None:
+    drawing.suptitle(title, x=0.01, ha="left")

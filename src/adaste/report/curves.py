@@ -1,0 +1,78 @@
+"""The curves of a figure, as numbers to draw: which runs, how much of them, and their mean over seeds."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from adaste.paper.collection import Run
+from adaste.paper.family import Family
+from adaste.paper.figures import Figure, Panel
+from adaste.paper.tables import TABLES
+
+TITLES = MappingProxyType({row.method: row.title for table in TABLES.values() for row in table.rows})
+"""What methods are called in the tables."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A quantity over epochs: its mean over runs that differ in their seeds alone, and its least and most.
+
+    length  of the runs; the curve may be their beginning only.
+    count   how many runs there are; without one the curve has no points.
+    """
+
+    method: str
+    epochs: tuple[int, ...] = ()
+    mean: tuple[float, ...] = ()
+    least: tuple[float, ...] = ()
+    most: tuple[float, ...] = ()
+    length: int = 0
+    count: int = 0
+
+
+def curves_of(figure: Figure, panel: Panel, family: Family, runs: Sequence[Run]) -> list[Curve]:
+    """A curve per method of the panel.
+
+    Of runs as long as the figure; where there are none, of the longest there are: longer ones show their beginning.
+    """
+    return [_curve(figure, panel, method, _runs_of(family, method, panel, runs)) for method in panel.methods]
+
+
+def _runs_of(family: Family, method: str, panel: Panel, runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if (family.name, method, panel.place.name) in run.addresses]
+
+
+def _curve(figure: Figure, panel: Panel, method: str, runs: Sequence[Run]) -> Curve:
+    lengths = {run.recipe.epochs for run in runs}
+    if not lengths:
+        return Curve(method)
+    length = figure.epochs if figure.epochs in lengths else max(lengths)
+    chosen = [run for run in runs if run.recipe.epochs == length]
+    points = []
+    for epoch in range(min(length, figure.epochs)):
+        values = [getattr(run.records[epoch], panel.quantity) for run in chosen]
+        known = [float(value) for value in values if value is not None]
+        if known:
+            points.append((epoch + 1, statistics.fmean(known), min(known), max(known)))
+    epochs, mean, least, most = zip(*points, strict=True)
+    return Curve(method, epochs, mean, least, most, length, len(chosen))
+
+
+def note_on_lengths(figure: Figure, curves: Sequence[Curve]) -> str:
+    """What a title has to say about runs of another length than the figure's; nothing where there are none."""
+    lengths = sorted({curve.length for curve in curves if curve.count} - {figure.epochs})
+    if not lengths:
+        return ""
+    said = [f"{length} (first {figure.epochs})" if length > figure.epochs else str(length) for length in lengths]
+    return f"Runs of {' and '.join(said)} epochs; the paper shows {figure.epochs}"
+
+
+def label(curve: Curve, curves: Sequence[Curve]) -> str:
+    """A curve's name for a legend, with the length of its runs where that differs among all curves of the figure."""
+    title = TITLES[curve.method]
+    if not curve.count:
+        return f"{title}: missing"
+    mixed = len({other.length for other in curves if other.count}) > 1
+    parts = [*([f"{curve.length} ep."] if mixed else []), *([f"n={curve.count}"] if curve.count > 1 else [])]
+    return f"{title} ({', '.join(parts)})" if parts else title

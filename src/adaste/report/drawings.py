@@ -1,0 +1,64 @@
+"""All figures as files: those of the paper from runs, an overview of every place, and the ablation.
+
+Equal runs give equal files: no dates, no random names, and nothing from the user's own settings of matplotlib.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from adaste.files import write_atomically
+from adaste.paper.collection import Collection, Run
+from adaste.paper.figures import FIGURES
+from adaste.paper.places import PLACES
+from adaste.paper.tables import FAMILIES, TABLES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+FORMATS = ("svg", "pdf", "png")
+
+
+def draw_all(collection: Collection, folder: Path, formats: Sequence[str] = ("svg", "pdf")) -> list[Path]:
+    """Draw whatever there are runs for into `folder`, and give the files that were written."""
+    for name in formats:
+        if name not in FORMATS:
+            raise ValueError(f"figures are drawn as {', '.join(FORMATS)}, got {name!r}")
+    canvas = _canvas()
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, drawing in drawings(collection.runs):
+        for ending in formats:
+            path = folder / f"{name}.{ending}"
+            write_atomically(path, canvas.saved(drawing, ending))
+            written.append(path)
+    return written
+
+
+def drawings(runs: Sequence[Run]) -> Iterator[tuple[str, "Drawing"]]:
+    """Every figure there are runs for, by name."""
+    canvas = _canvas()
+    for figure in FIGURES.values():
+        for family in FAMILIES.values():
+            drawing = canvas.draw_figure(figure, family, runs)
+            if drawing is not None:
+                yield f"{figure.name}-{family.name}", drawing
+    for place in PLACES.values():
+        # The first table with the place: the second one repeats some of its numbers.
+        table = next(table for table in TABLES.values() if place in table.places)
+        drawing = canvas.draw_overview(table, place, runs)
+        if drawing is not None:
+            yield f"overview-{place.name}", drawing
+    drawing = canvas.draw_ablation(TABLES["ablation"], runs)
+    if drawing is not None:
+        yield "ablation", drawing
+
+
+def _canvas() -> ModuleType:
+    """What draws; it needs matplotlib, and nothing else in the package does."""
+    try:
+        from adaste.report import canvas
+    except ModuleNotFoundError as error:
+        raise ValueError("figures need the package matplotlib: pip install 'adaste[demo]'") from error
+    return canvas

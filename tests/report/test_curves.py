@@ -1,0 +1,74 @@
+"""Which runs become the curves of a figure."""
+
+import dataclasses
+
+import pytest
+from paper_runs import a_recipe, a_run
+
+from adaste.paper.collection import Run
+from adaste.paper.figures import FIGURES, Figure, Panel
+from adaste.paper.places import PLACES
+from adaste.paper.released import RELEASED
+from adaste.report.curves import TITLES, Curve, curves_of, label, note_on_lengths
+
+PANEL = Panel(PLACES["cifar10-resnet18"], "test_accuracy", ("bayesbinn", "adaste"))
+FIGURE = Figure("figure0", "A small one", (PANEL,), epochs=3)
+
+
+def run_of(method: str, *accuracies: float | None, seed: int = 0) -> Run:
+    return a_run(a_recipe("released", method, PANEL.place.name, epochs=len(accuracies), seed=seed), accuracies)
+
+
+def curves(*runs: Run, panel: Panel = PANEL) -> list[Curve]:
+    return curves_of(FIGURE, panel, RELEASED, runs)
+
+
+def test_a_curve_is_the_mean_over_seeds_with_its_least_and_most() -> None:
+    missing, curve = curves(run_of("adaste", 50.0, 60.0, 90.0), run_of("adaste", 40.0, 70.0, 94.0, seed=1))
+    assert curve == Curve(
+        "adaste", (1, 2, 3), (45.0, 65.0, 92.0), (40.0, 60.0, 90.0), (50.0, 70.0, 94.0), length=3, count=2
+    )
+    assert missing == Curve("bayesbinn")
+
+
+def test_runs_as_long_as_the_figure_come_before_longer_ones() -> None:
+    _, curve = curves(run_of("adaste", 1.0, 2.0, 3.0), run_of("adaste", 4.0, 5.0, 6.0, 7.0))
+    assert (curve.mean, curve.length) == ((1.0, 2.0, 3.0), 3)
+
+
+def test_else_the_longest_runs_are_taken_and_of_too_long_ones_the_beginning() -> None:
+    _, short = curves(run_of("adaste", 1.0), run_of("adaste", 4.0, 5.0))
+    assert (short.mean, short.length) == ((4.0, 5.0), 2)
+    _, long = curves(run_of("adaste", 1.0, 2.0), run_of("adaste", 4.0, 5.0, 6.0, 7.0))
+    assert (long.epochs, long.mean, long.length) == ((1, 2, 3), (4.0, 5.0, 6.0), 4)
+
+
+def test_epochs_without_a_test_have_no_point() -> None:
+    _, curve = curves(run_of("adaste", None, 60.0, 90.0), run_of("adaste", None, None, 92.0, seed=1))
+    assert (curve.epochs, curve.mean) == ((2, 3), (60.0, 91.0))
+
+
+def test_the_quantity_is_the_panels() -> None:
+    run = run_of("adaste", 50.0, 60.0, 90.0)
+    _, curve = curves(run, panel=dataclasses.replace(PANEL, quantity="loss"))
+    assert curve.mean == tuple(record.loss for record in run.records)
+
+
+def test_a_title_says_what_differs_from_the_paper() -> None:
+    own, short, long = (Curve("adaste", length=length, count=1) for length in (3, 2, 5))
+    assert note_on_lengths(FIGURE, [own, Curve("bayesbinn")]) == ""
+    assert note_on_lengths(FIGURE, [own, short]) == "Runs of 2 epochs; the paper shows 3"
+    assert note_on_lengths(FIGURE, [short, long]) == "Runs of 2 and 5 (first 3) epochs; the paper shows 3"
+
+
+def test_a_label_tells_seeds_and_where_lengths_differ_also_them() -> None:
+    one, three = Curve("adaste", length=3, count=1), Curve("bayesbinn", length=5, count=3)
+    assert label(one, [one]) == "AdaSTE, no annealing"
+    assert label(one, [one, three]) == "AdaSTE, no annealing (3 ep.)"
+    assert label(three, [one, three]) == "BayesBiNN (5 ep., n=3)"
+    assert label(Curve("adaste"), [three]) == "AdaSTE, no annealing: missing"
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
+def test_every_method_of_a_figure_has_a_title(figure: Figure) -> None:
+    assert {method for panel in figure.panels for method in panel.methods} <= set(TITLES)
