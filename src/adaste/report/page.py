@@ -13,7 +13,7 @@ import adaste
 from adaste.paper.collection import Collection
 from adaste.report.contents import Plain, contents
 
-STYLES = ("page.css", "charts.css", "sheets.css")
+STYLES = ("colours.css", "page.css", "controls.css", "tables.css", "charts.css", "sheets.css", "screens.css")
 SCRIPTS = (
     "dom.js",
     "data.js",

@@ -7,7 +7,7 @@ class Chart {
   /* series: {key, title, slot, curve}; epochs: the last one to show. */
   constructor({ label, axis, series, epochs, height = 320 }) {
     Object.assign(this, { label, axis, series, epochs, height });
-    this.number = (charts += 1);
+    this.number = charts += 1;
     this.hidden = new Set();
     this.emphasised = null;
     this.view = null;
@@ -65,11 +65,24 @@ class Chart {
     this.over = draw("g", { class: "over" });
     fill(this.svg, { viewBox: `0 0 ${width} ${height}`, width, height }, []);
     this.svg.replaceChildren(
-      draw("clipPath", { id: clip },
-        draw("rect", { x: box.left, y: box.top - 6, width: box.right - box.left + 6, height: box.bottom - box.top + 6 })),
+      draw(
+        "clipPath",
+        { id: clip },
+        draw("rect", {
+          x: box.left,
+          y: box.top - 6,
+          width: box.right - box.left + 6,
+          height: box.bottom - box.top + 6,
+        }),
+      ),
       axes(box, this.x, this.y, domain, { x: "epoch", y: this.axis }),
-      draw("g", { class: "curves", "clip-path": `url(#${clip})` }, this.shown.map((entry) => this.curve(entry))),
-      this.over);
+      draw(
+        "g",
+        { class: "curves", "clip-path": `url(#${clip})` },
+        this.shown.map((entry) => this.curve(entry)),
+      ),
+      this.over,
+    );
     this.drawCursor();
   }
 
@@ -78,17 +91,30 @@ class Chart {
     const last = curve.mean.length;
     const end = curve.mean[last - 1];
     const wide = curve.low.some((value, index) => value !== curve.high[index]);
-    return draw("g", { class: `${lookOf(slot)}${dim}`, "data-method": key },
+    return draw(
+      "g",
+      { class: `${lookOf(slot)}${dim}`, "data-method": key },
       wide ? draw("path", { class: "band", d: band(curve, this.x, this.y) }) : null,
       draw("path", { class: "line", d: line(curve.mean, this.x, this.y) }),
-      end === null ? null
-        : draw("path", { class: "marker", d: markerOf(slot), transform: `translate(${this.x(last).toFixed(1)},${this.y(end).toFixed(1)})` }));
+      end === null
+        ? null
+        : draw("path", {
+            class: "marker",
+            d: markerOf(slot),
+            transform: `translate(${this.x(last).toFixed(1)},${this.y(end).toFixed(1)})`,
+          }),
+    );
   }
 
   /* What all visible curves are at an epoch, the highest first. */
   valuesAt(epoch) {
     return this.shown
-      .map((entry) => ({ ...entry, value: entry.curve.mean[epoch - 1] ?? null, low: entry.curve.low[epoch - 1], high: entry.curve.high[epoch - 1] }))
+      .map((entry) => ({
+        ...entry,
+        value: entry.curve.mean[epoch - 1] ?? null,
+        low: entry.curve.low[epoch - 1],
+        high: entry.curve.high[epoch - 1],
+      }))
       .filter(({ value }) => value !== null)
       .sort((one, other) => other.value - one.value);
   }
@@ -99,10 +125,18 @@ class Chart {
     this.tip.hidden = !told.length;
     if (!told.length) return;
     const at = this.x(this.cursor);
-    this.over.append(draw("line", { class: "cursor", x1: at, x2: at, y1: this.box.top, y2: this.box.bottom }),
-      ...told.map(({ slot, value }) => draw("circle", { class: `dot ${lookOf(slot)}`, cx: at, cy: this.y(value), r: 3.5 })));
-    this.tip.replaceChildren(make("p", { class: "tip-title" }, `epoch ${this.cursor}`),
-      ...told.map(({ title, slot, value }) => make("p", {}, swatchPicture(slot), make("span", {}, title), make("b", {}, significant(value)))));
+    this.over.append(
+      draw("line", { class: "cursor", x1: at, x2: at, y1: this.box.top, y2: this.box.bottom }),
+      ...told.map(({ slot, value }) =>
+        draw("circle", { class: `dot ${lookOf(slot)}`, cx: at, cy: this.y(value), r: 3.5 }),
+      ),
+    );
+    this.tip.replaceChildren(
+      make("p", { class: "tip-title" }, `epoch ${this.cursor}`),
+      ...told.map(({ title, slot, value }) =>
+        make("p", {}, swatchPicture(slot), make("span", {}, title), make("b", {}, significant(value))),
+      ),
+    );
     const left = at > (this.box.left + this.box.right) / 2;
     this.tip.style.left = left ? "" : `${at + 14}px`;
     this.tip.style.right = left ? `${this.element.clientWidth - at + 14}px` : "";

@@ -23,9 +23,7 @@ const find = (id) => document.getElementById(id);
 const written = (value, digits) =>
   value === null || value === undefined
     ? "\u2013"
-    : value
-        .toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })
-        .replace("-", MINUS);
+    : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", MINUS);
 
 const accuracy = (value) => written(value, 2);
 
@@ -52,10 +50,24 @@ function duration(seconds) {
 /* A row of buttons of which one is pressed. */
 function choice(label, options, current, choose) {
   const buttons = options.map(([value, title, hint]) =>
-    make("button", { type: "button", "aria-pressed": String(value === current), title: hint, "data-value": value,
-      on: { click: () => choose(value) } }, title));
-  return make("div", { class: "choice", role: "group", "aria-label": label },
-    make("span", { class: "choice-label", "aria-hidden": "true" }, label), make("div", { class: "segments" }, buttons));
+    make(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(value === current),
+        title: hint,
+        "data-value": value,
+        on: { click: () => choose(value) },
+      },
+      title,
+    ),
+  );
+  return make(
+    "div",
+    { class: "choice", role: "group", "aria-label": label },
+    make("span", { class: "choice-label", "aria-hidden": "true" }, label),
+    make("div", { class: "segments" }, buttons),
+  );
 }
 
 function save(name, kind, text) {
