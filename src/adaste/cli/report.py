@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
+from adaste.startup import collect_seldom
 
 if TYPE_CHECKING:
     from adaste.paper.collection import Collection
@@ -41,6 +42,7 @@ def add_to(commands: options.Commands) -> None:
 
 def act(arguments: argparse.Namespace) -> int:
     """Write the report, and print where it is."""
+    collect_seldom()
     from adaste.files import write_atomically
     from adaste.paper.collection import collect
 

@@ -16,7 +16,8 @@ function renderTables() {
     renderTables();
     find("table-controls").querySelector(`[data-value="${value}"]`).focus();
   };
-  const about = tables.family === "all" ? "All families side by side." : families.get(tables.family).about;
+  const about =
+    tables.family === "all" ? "All families side by side." : `${tables.family}: ${families.get(tables.family).about}`;
   find("table-controls").replaceChildren(
     choice(
       "Recipes",
