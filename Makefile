@@ -2,16 +2,24 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench clean
+.PHONY: demo test browser bench clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
 
-test: .venv/ready
+test: .venv/ready browser
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+
+# For the tests of the page; without it they are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } \
+	    >/dev/null 2>&1 || echo "Chromium could not be installed: tests of the page are skipped"; \
+	else echo "no Chromium here: tests of the page are skipped"; fi
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/step.py

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import adaste
-from adaste.cli import data, evaluate, lists, study, train
+from adaste.cli import data, evaluate, lists, report, study, train
 from adaste.cli.options import examples
 
 EXAMPLES = examples(
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"adaste {adaste.__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (train, evaluate, study, data, lists):
+    for module in (train, evaluate, study, report, data, lists):
         module.add_to(commands)
     return whole
 

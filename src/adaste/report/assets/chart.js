@@ -1,0 +1,272 @@
+// A chart of curves over epochs that can be read, zoomed and saved.
+
+const MARGIN = { left: 46, right: 12, top: 24, bottom: 42 };
+let charts = 0;
+
+class Chart {
+  /* series: {key, title, slot, curve}; epochs: the last one to show. */
+  constructor({ label, axis, series, epochs, height = 320 }) {
+    Object.assign(this, { label, axis, series, epochs, height });
+    this.number = charts += 1;
+    this.hidden = new Set();
+    this.emphasised = null;
+    this.view = null;
+    this.cursor = null;
+    this.brush = null;
+    this.svg = draw("svg", { class: "chart-part chart", tabindex: 0, role: "img", "aria-label": label });
+    this.tip = make("div", { class: "tip", hidden: true });
+    this.spoken = make("p", { class: "spoken", "aria-live": "polite" });
+    this.element = make("div", { class: "chart-box" }, this.svg, this.tip, this.spoken);
+    this.onzoom = () => {};
+    this.listen();
+    new ResizeObserver(() => this.draw()).observe(this.element);
+  }
+
+  get shown() {
+    return this.series.filter((entry) => !this.hidden.has(entry.key));
+  }
+
+  get whole() {
+    return [1, Math.max(2, this.epochs)];
+  }
+
+  get domain() {
+    const x = this.view?.x ?? this.whole;
+    return { x, y: this.view?.y ?? this.heights(x) };
+  }
+
+  /* The range of all visible values between two epochs, with some air. */
+  heights([first, last]) {
+    let low = Infinity;
+    let high = -Infinity;
+    for (const { curve } of this.shown) {
+      for (let epoch = Math.max(1, Math.floor(first)); epoch <= Math.ceil(last); epoch += 1) {
+        const [least, most] = [curve.low[epoch - 1] ?? null, curve.high[epoch - 1] ?? null];
+        if (least === null) continue;
+        low = Math.min(low, least);
+        high = Math.max(high, most);
+      }
+    }
+    if (low > high) return [0, 1];
+    const air = (high - low) * 0.05 || Math.abs(high) * 0.05 || 1;
+    return [low >= 0 ? Math.max(0, low - air) : low - air, high + air];
+  }
+
+  draw() {
+    const width = this.element.clientWidth;
+    if (!width) return;
+    const height = Math.round(Math.min(this.height, Math.max(220, width * 0.72)));
+    const domain = this.domain;
+    const box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
+    this.box = box;
+    this.x = scale(domain.x, [box.left, box.right]);
+    this.y = scale(domain.y, [box.bottom, box.top]);
+    const clip = `clip-${this.number}`;
+    this.over = draw("g", { class: "over" });
+    fill(this.svg, { viewBox: `0 0 ${width} ${height}`, width, height }, []);
+    this.svg.replaceChildren(
+      draw(
+        "clipPath",
+        { id: clip },
+        draw("rect", {
+          x: box.left,
+          y: box.top - 6,
+          width: box.right - box.left + 6,
+          height: box.bottom - box.top + 6,
+        }),
+      ),
+      axes(box, this.x, this.y, domain, { x: "epoch", y: this.axis }),
+      draw(
+        "g",
+        { class: "curves", "clip-path": `url(#${clip})` },
+        this.shown.map((entry) => this.curve(entry)),
+      ),
+      this.over,
+    );
+    this.drawCursor();
+  }
+
+  curve({ key, slot, curve }) {
+    const dim = this.emphasised && this.emphasised !== key ? " dim" : "";
+    const last = curve.mean.length;
+    const end = curve.mean[last - 1];
+    const wide = curve.low.some((value, index) => value !== curve.high[index]);
+    return draw(
+      "g",
+      { class: `${lookOf(slot)}${dim}`, "data-method": key },
+      wide ? draw("path", { class: "band", d: band(curve, this.x, this.y) }) : null,
+      draw("path", { class: "line", d: line(curve.mean, this.x, this.y) }),
+      end === null
+        ? null
+        : draw("path", {
+            class: "marker",
+            d: markerOf(slot),
+            transform: `translate(${this.x(last).toFixed(1)},${this.y(end).toFixed(1)})`,
+          }),
+    );
+  }
+
+  /* What all visible curves are at an epoch, the highest first. */
+  valuesAt(epoch) {
+    return this.shown
+      .map((entry) => ({
+        ...entry,
+        value: entry.curve.mean[epoch - 1] ?? null,
+        low: entry.curve.low[epoch - 1],
+        high: entry.curve.high[epoch - 1],
+      }))
+      .filter(({ value }) => value !== null)
+      .sort((one, other) => other.value - one.value);
+  }
+
+  drawCursor() {
+    const told = this.cursor === null || this.brush ? [] : this.valuesAt(this.cursor);
+    this.over.replaceChildren();
+    this.tip.hidden = !told.length;
+    if (!told.length) return;
+    const at = this.x(this.cursor);
+    this.over.append(
+      draw("line", { class: "cursor", x1: at, x2: at, y1: this.box.top, y2: this.box.bottom }),
+      ...told.map(({ slot, value }) =>
+        draw("circle", { class: `dot ${lookOf(slot)}`, cx: at, cy: this.y(value), r: 3.5 }),
+      ),
+    );
+    this.tip.replaceChildren(
+      make("p", { class: "tip-title" }, `epoch ${this.cursor}`),
+      ...told.map(({ title, slot, value }) =>
+        make("p", {}, swatchPicture(slot), make("span", {}, title), make("b", {}, significant(value))),
+      ),
+    );
+    const left = at > (this.box.left + this.box.right) / 2;
+    this.tip.style.left = left ? "" : `${at + 14}px`;
+    this.tip.style.right = left ? `${this.element.clientWidth - at + 14}px` : "";
+  }
+
+  speak() {
+    const told = this.valuesAt(this.cursor).map(({ title, value }) => `${title} ${significant(value)}`);
+    this.spoken.textContent = `epoch ${this.cursor}: ${told.join("; ") || "no values"}`;
+  }
+
+  show(hidden, emphasised = null) {
+    this.hidden = hidden;
+    this.emphasised = emphasised;
+    this.draw();
+  }
+
+  zoom(x, y = null) {
+    const [first, last] = this.whole;
+    const from = Math.max(first, Math.min(x[0], last - 1));
+    const to = Math.min(last, Math.max(x[1], from + 1));
+    this.view = { x: [from, to], y };
+    this.onzoom(true);
+    this.draw();
+  }
+
+  reset() {
+    this.view = null;
+    this.onzoom(false);
+    this.draw();
+  }
+
+  /* By a factor around the cursor, or around the middle. */
+  zoomBy(factor) {
+    const [first, last] = this.domain.x;
+    const centre = this.cursor ?? (first + last) / 2;
+    const [from, to] = [centre - (centre - first) * factor, centre + (last - centre) * factor];
+    if (from <= this.whole[0] && to >= this.whole[1]) this.reset();
+    else this.zoom([from, to]);
+  }
+
+  epochAt(point) {
+    const [first, last] = this.domain.x;
+    const share = (point - this.box.left) / (this.box.right - this.box.left);
+    return first + Math.max(0, Math.min(1, share)) * (last - first);
+  }
+
+  valueAt(point) {
+    const [low, high] = this.domain.y;
+    const share = (this.box.bottom - point) / (this.box.bottom - this.box.top);
+    return low + Math.max(0, Math.min(1, share)) * (high - low);
+  }
+
+  listen() {
+    this.svg.addEventListener("pointerdown", (event) => this.press(event));
+    this.svg.addEventListener("pointermove", (event) => this.move(event));
+    this.svg.addEventListener("pointerup", (event) => this.release(event));
+    this.svg.addEventListener("pointercancel", () => this.forget());
+    this.svg.addEventListener("pointerleave", () => !this.brush && this.forget());
+    this.svg.addEventListener("dblclick", () => this.reset());
+    this.svg.addEventListener("blur", () => this.forget());
+    this.svg.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  place(event) {
+    const frame = this.svg.getBoundingClientRect();
+    return [event.clientX - frame.left, event.clientY - frame.top];
+  }
+
+  press(event) {
+    if (event.button !== 0) return;
+    this.svg.setPointerCapture(event.pointerId);
+    this.pressed = this.place(event);
+  }
+
+  move(event) {
+    const [across, down] = this.place(event);
+    if (this.pressed && Math.abs(across - this.pressed[0]) > 5) this.brush = [...this.pressed, across, down];
+    this.cursor = Math.round(this.epochAt(across));
+    this.drawCursor();
+    if (this.brush) this.over.replaceChildren(draw("rect", { class: "brush", ...this.brushed() }));
+  }
+
+  /* The rectangle that is being drawn; all of the height as long as it is flat. */
+  brushed() {
+    const [x0, y0, x1, y1] = this.brush;
+    const { left, right, top, bottom } = this.box;
+    const [from, to] = [Math.max(left, Math.min(x0, x1)), Math.min(right, Math.max(x0, x1))];
+    const flat = Math.abs(y1 - y0) < 24;
+    const [high, low] = flat ? [top, bottom] : [Math.max(top, Math.min(y0, y1)), Math.min(bottom, Math.max(y0, y1))];
+    return { x: from, y: high, width: Math.max(0, to - from), height: Math.max(0, low - high) };
+  }
+
+  release() {
+    const drawn = this.brush && this.brushed();
+    const flat = drawn && drawn.height >= this.box.bottom - this.box.top;
+    this.pressed = this.brush = null;
+    if (!drawn) return;
+    const y = flat ? null : [this.valueAt(drawn.y + drawn.height), this.valueAt(drawn.y)];
+    this.zoom([this.epochAt(drawn.x), this.epochAt(drawn.x + drawn.width)], y);
+  }
+
+  forget() {
+    this.pressed = this.brush = this.cursor = null;
+    this.drawCursor();
+  }
+
+  key(event) {
+    const [first, last] = this.domain.x.map(Math.round);
+    const step = event.shiftKey ? 10 : 1;
+    const here = this.cursor ?? last + 1;
+    const acts = {
+      ArrowLeft: () => this.point(Math.max(first, Math.min(last, here - step))),
+      ArrowRight: () => this.point(this.cursor === null ? first : Math.min(last, here + step)),
+      Home: () => this.point(first),
+      End: () => this.point(last),
+      "+": () => this.zoomBy(0.5),
+      "=": () => this.zoomBy(0.5),
+      "-": () => this.zoomBy(2),
+      0: () => this.reset(),
+      Escape: this.view && (() => this.reset()),
+    };
+    const act = event.ctrlKey || event.metaKey || event.altKey ? null : acts[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+
+  point(epoch) {
+    this.cursor = epoch;
+    this.drawCursor();
+    this.speak();
+  }
+}

@@ -1,0 +1,276 @@
+// The curves of a family at some places: controls, legend, one panel per place.
+
+const busiest = [...report.families].sort((one, other) => runsIn(other.name) - runsIn(one.name))[0].name;
+
+/* figure: the preset that is in force, if any; length: null for the longest runs of each method; limit: last epoch. */
+const curves = {
+  family: busiest,
+  places: [],
+  quantity: "test_accuracy",
+  length: null,
+  shown: new Set(),
+  limit: null,
+  figure: null,
+  panels: [],
+};
+
+const methodsWithRuns = () =>
+  families
+    .get(curves.family)
+    .methods.filter(({ name }) => curves.places.some((place) => lengthsOf(curves.family, place, name).length));
+
+const placesWithRuns = (family) =>
+  report.places.filter(({ name }) =>
+    families.get(family).methods.some((method) => lengthsOf(family, name, method.name).length),
+  );
+
+function useFigure(figure) {
+  Object.assign(curves, {
+    figure: figure.name,
+    places: [...figure.places],
+    quantity: figure.quantity,
+    limit: figure.epochs,
+    length: null,
+    shown: new Set(figure.methods),
+  });
+}
+
+function startCurves() {
+  const [first] = report.figures;
+  useFigure(first);
+  const filled = placesWithRuns(curves.family).map(({ name }) => name);
+  if (!first.places.every((place) => filled.includes(place))) leaveFigure({ places: filled.slice(0, 1) });
+  if (!methodsWithRuns().some(({ name }) => curves.shown.has(name))) showAll();
+  renderCurves();
+}
+
+/* Any choice of one's own leaves the preset, and what only the preset had decided. */
+function leaveFigure(changes) {
+  Object.assign(curves, { figure: null, limit: null }, changes);
+}
+
+function showAll() {
+  curves.shown = new Set(families.get(curves.family).methods.map(({ name }) => name));
+}
+
+function chooseFamily(family) {
+  Object.assign(curves, { family, length: null });
+  const filled = placesWithRuns(family).map(({ name }) => name);
+  if (!curves.figure && !curves.places.some((place) => filled.includes(place))) curves.places = filled.slice(0, 1);
+  if (!methodsWithRuns().some(({ name }) => curves.shown.has(name))) showAll();
+}
+
+function changed(act) {
+  return (value) => {
+    const held = document.activeElement?.dataset?.value;
+    act(value);
+    renderCurves();
+    const again =
+      held &&
+      [...find("curve-controls").querySelectorAll("button, select")].find((entry) => entry.dataset.value === held);
+    if (again) again.focus();
+  };
+}
+
+function renderCurves() {
+  renderCurveControls();
+  renderLegend();
+  renderPanels();
+}
+
+function renderCurveControls() {
+  const lengths = new Set(
+    curves.places.flatMap((place) =>
+      families.get(curves.family).methods.flatMap(({ name }) => lengthsOf(curves.family, place, name)),
+    ),
+  );
+  find("curve-controls").replaceChildren(
+    choice(
+      "Figure of the paper",
+      report.figures.map(({ name, title }) => [name, name.replace("figure", "Figure "), title]),
+      curves.figure,
+      changed((name) => useFigure(report.figures.find((figure) => figure.name === name))),
+    ),
+    choice(
+      "Family",
+      report.families.map(({ name, about }) => [name, `${name} (${runsIn(name)})`, about]),
+      curves.family,
+      changed(chooseFamily),
+    ),
+    choice(
+      "Quantity",
+      Object.entries(QUANTITIES).map(([name, { title }]) => [name, title]),
+      curves.quantity,
+      changed((quantity) => leaveFigure({ quantity })),
+    ),
+    placeChoice(),
+    lengths.size > 1 ? lengthChoice([...lengths].sort((one, other) => other - one)) : null,
+  );
+}
+
+/* Several places may be chosen: each gets a panel. */
+function placeChoice() {
+  const toggle = changed((name) => {
+    const chosen = curves.places.includes(name)
+      ? curves.places.filter((place) => place !== name)
+      : [...curves.places, name];
+    leaveFigure({ places: report.places.map((place) => place.name).filter((place) => chosen.includes(place)) });
+  });
+  const row = choice(
+    "Settings, a panel each",
+    report.places.map(({ name, title }) => [name, title]),
+    null,
+    toggle,
+  );
+  for (const button of row.querySelectorAll("button"))
+    button.setAttribute("aria-pressed", String(curves.places.includes(button.dataset.value)));
+  row.classList.add("several");
+  return row;
+}
+
+function lengthChoice(lengths) {
+  const options = [["longest", "longest"], ...lengths.map((length) => [String(length), `${length} epochs`])];
+  return choice(
+    "Length",
+    options,
+    curves.length === null ? "longest" : String(curves.length),
+    changed((value) => leaveFigure({ length: value === "longest" ? null : Number(value) })),
+  );
+}
+
+function renderLegend() {
+  const known = methodsWithRuns();
+  const entry = ({ name, title, slot }) => {
+    const button = make(
+      "button",
+      { type: "button", class: "method", "data-method": name, "aria-pressed": String(curves.shown.has(name)) },
+      swatchPicture(slot),
+      title,
+    );
+    const emphasise = (key) => () => updatePanels(curves.shown.has(name) ? key : null);
+    fill(
+      button,
+      {
+        on: {
+          click: () => toggleMethod(name, button),
+          pointerenter: emphasise(name),
+          pointerleave: emphasise(null),
+          focus: emphasise(name),
+          blur: emphasise(null),
+        },
+      },
+      [],
+    );
+    return button;
+  };
+  const every = (title, act) =>
+    make(
+      "button",
+      {
+        type: "button",
+        class: "quiet small",
+        on: {
+          click: () => {
+            act();
+            renderLegend();
+            updatePanels();
+          },
+        },
+      },
+      title,
+    );
+  find("legend").replaceChildren(
+    ...known.map(entry),
+    ...(known.length > 1
+      ? [
+          every("All", showAll),
+          every("None", () => {
+            curves.shown = new Set();
+          }),
+        ]
+      : []),
+  );
+}
+
+function toggleMethod(name, button) {
+  if (!curves.shown.delete(name)) curves.shown.add(name);
+  button.setAttribute("aria-pressed", String(curves.shown.has(name)));
+  updatePanels();
+}
+
+function updatePanels(emphasised = null) {
+  const hidden = new Set(
+    families
+      .get(curves.family)
+      .methods.map(({ name }) => name)
+      .filter((name) => !curves.shown.has(name)),
+  );
+  for (const { chart } of curves.panels) chart.show(hidden, emphasised);
+}
+
+function seriesAt(place) {
+  return families.get(curves.family).methods.flatMap(({ name, title, slot }) => {
+    const list = runsOf(curves.family, place, name, curves.length);
+    const curve = curveOf(list, curves.quantity);
+    return curve ? [{ key: name, title, slot, curve }] : [];
+  });
+}
+
+function renderPanels() {
+  curves.panels = [];
+  const made = curves.places.map((place) => panelOf(place));
+  find("panels").classList.toggle("single", made.length === 1);
+  find("panels").replaceChildren(...(made.length ? made : [make("p", { class: "empty" }, "No setting is chosen.")]));
+  updatePanels();
+}
+
+function panelOf(place) {
+  const series = seriesAt(place);
+  const title = places.get(place).title;
+  const quantity = QUANTITIES[curves.quantity];
+  const lacking = missingAt(place, series);
+  const heading = make("h3", {}, title, make("span", { class: "muted block" }, `${quantity.title}, ${curves.family}`));
+  if (!series.length)
+    return make(
+      "figure",
+      { class: "panel" },
+      make("div", { class: "panel-head" }, heading),
+      make("p", { class: "empty" }, "No runs yet."),
+      lacking,
+    );
+  const longest = Math.max(...series.map(({ curve }) => curve.mean.length));
+  const chart = new Chart({
+    label: `${quantity.title} over epochs, ${title}, ${curves.family}`,
+    axis: quantity.axis,
+    series,
+    epochs: Math.min(longest, curves.limit ?? longest),
+    height: curves.places.length === 1 ? 440 : 340,
+  });
+  curves.panels.push({ place, chart });
+  return make(
+    "figure",
+    { class: "panel", "data-place": place },
+    make(
+      "div",
+      { class: "panel-head" },
+      heading,
+      chartButtons(
+        chart,
+        `${quantity.title}, ${title}, ${curves.family}`,
+        `${place}-${curves.quantity}-${curves.family}`,
+      ),
+    ),
+    chart.element,
+    lacking,
+  );
+}
+
+/* Curves that the figure of the paper has and these runs have not. */
+function missingAt(place, series) {
+  const figure = report.figures.find(({ name }) => name === curves.figure);
+  const there = new Set(series.map(({ key }) => key));
+  const lacking = (figure?.methods ?? []).filter((name) => !there.has(name));
+  if (!lacking.length) return null;
+  const titles = lacking.map((name) => methodOf(curves.family, name)?.title ?? `${name} (no recipe in this family)`);
+  return make("figcaption", { class: "lacking" }, `Missing: ${titles.join(", ")}.`);
+}

@@ -1,0 +1,77 @@
+// How elements are made and numbers are written. Text is set as text, never as HTML.
+
+const MINUS = "\u2212";
+const THIN = "\u2009";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "on") for (const [event, act] of Object.entries(value)) node.addEventListener(event, act);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const make = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+
+const draw = (tag, attributes = {}, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+const find = (id) => document.getElementById(id);
+
+const written = (value, digits) =>
+  value === null || value === undefined
+    ? "\u2013"
+    : value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", MINUS);
+
+const accuracy = (value) => written(value, 2);
+
+const signed = (value) => (value > 0 ? "+" : "") + written(value, 2);
+
+const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+/* As many digits as tell numbers of this size apart. */
+function significant(value) {
+  if (value === null || value === undefined) return "\u2013";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e5) return value.toExponential(2).replaceAll("-", MINUS);
+  return written(value, size >= 10 ? 2 : size >= 1 ? 3 : 4);
+}
+
+function duration(seconds) {
+  if (seconds === null) return "\u2013";
+  if (seconds < 60) return `${written(seconds, 0)} s`;
+  if (seconds < 3600) return `${written(seconds / 60, 1)} min`;
+  return `${written(seconds / 3600, 1)} h`;
+}
+
+/* A row of buttons of which one is pressed. */
+function choice(label, options, current, choose) {
+  const buttons = options.map(([value, title, hint]) =>
+    make(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(value === current),
+        title: hint,
+        "data-value": value,
+        on: { click: () => choose(value) },
+      },
+      title,
+    ),
+  );
+  return make(
+    "div",
+    { class: "choice", role: "group", "aria-label": label },
+    make("span", { class: "choice-label", "aria-hidden": "true" }, label),
+    make("div", { class: "segments" }, buttons),
+  );
+}
+
+function save(name, kind, text) {
+  const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: kind })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

@@ -1,0 +1,101 @@
+// Scales, axes and lines: what charts are drawn with.
+
+const COLOURS = 7;
+const MARKERS = [
+  "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0Z",
+  "M-3.5,-3.5H3.5V3.5H-3.5Z",
+  "M0,-4.6L4.4,3.4H-4.4Z",
+  "M0,-4.8L4.8,0L0,4.8L-4.8,0Z",
+  "M0,4.6L4.4,-3.4H-4.4Z",
+];
+
+/* A slot's colour, dashes and marker: no two of the first 21 look alike, and none by its colour alone. */
+const lookOf = (slot) => `slot-${slot % COLOURS} dash-${Math.floor(slot / COLOURS) % 3}`;
+const markerOf = (slot) => MARKERS[(slot + Math.floor(slot / COLOURS)) % MARKERS.length];
+
+const scale =
+  ([low, high], [from, to]) =>
+  (value) =>
+    from + ((value - low) / (high - low)) * (to - from);
+
+/* About `count` round numbers from low to high. */
+function ticks(low, high, count, whole = false) {
+  const rough = (high - low) / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  let step = power * [10, 5, 2, 1].find((factor) => rough / power >= factor / Math.SQRT2 || factor === 1);
+  if (whole) step = Math.max(1, Math.round(step));
+  const found = [];
+  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1)
+    found.push(index * step || 0);
+  return { values: found, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
+}
+
+const tickText = (value, digits) =>
+  digits > 4 ? value.toExponential(1).replaceAll("-", MINUS) : written(value, digits);
+
+/* The path through values at epochs 1, 2, 3, ...; a value that was not measured is passed over. */
+function line(values, x, y) {
+  const points = [];
+  values.forEach((value, index) => {
+    if (value !== null) points.push(`${x(index + 1).toFixed(1)},${y(value).toFixed(1)}`);
+  });
+  return points.length ? `M${points.join("L")}` : "";
+}
+
+/* The area between two curves. */
+function band(curve, x, y) {
+  const there = [];
+  const back = [];
+  curve.low.forEach((value, index) => {
+    if (value === null) return;
+    there.push(`${x(index + 1).toFixed(1)},${y(value).toFixed(1)}`);
+    back.unshift(`${x(index + 1).toFixed(1)},${y(curve.high[index]).toFixed(1)}`);
+  });
+  return there.length ? `M${[...there, ...back].join("L")}Z` : "";
+}
+
+/* Grid, numbers and names of both axes inside of a box. */
+function axes(box, x, y, domain, names) {
+  const across = ticks(...domain.x, Math.min(10, (box.right - box.left) / 64), true);
+  const up = ticks(...domain.y, (box.bottom - box.top) / 40);
+  return draw(
+    "g",
+    { class: "axes" },
+    up.values.map((value) => [
+      draw("line", { class: "grid", x1: box.left, x2: box.right, y1: y(value), y2: y(value) }),
+      draw(
+        "text",
+        { class: "tick", x: box.left - 8, y: y(value) + 4, "text-anchor": "end" },
+        tickText(value, up.digits),
+      ),
+    ]),
+    draw("line", { class: "base", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
+    across.values.map((value) => [
+      draw("line", { class: "base", x1: x(value), x2: x(value), y1: box.bottom, y2: box.bottom + 4 }),
+      draw(
+        "text",
+        { class: "tick", x: x(value), y: box.bottom + 18, "text-anchor": "middle" },
+        tickText(value, across.digits),
+      ),
+    ]),
+    draw("text", { class: "name", x: box.left, y: 11 }, names.y),
+    draw("text", { class: "name", x: box.right, y: box.bottom + 34, "text-anchor": "end" }, names.x),
+  );
+}
+
+/* A short piece of a slot's line with its marker, for legends. */
+function swatch(slot) {
+  return draw(
+    "g",
+    { class: lookOf(slot) },
+    draw("path", { class: "line", d: "M0,0H22" }),
+    draw("path", { class: "marker", d: markerOf(slot), transform: "translate(22,0)" }),
+  );
+}
+
+const swatchPicture = (slot) =>
+  draw(
+    "svg",
+    { class: "chart-part swatch", viewBox: "0 -6 28 12", width: 28, height: 12, "aria-hidden": "true" },
+    swatch(slot),
+  );

@@ -1,0 +1,106 @@
+// Lists of runs: those of the paper's cells, all others, and what was left out.
+
+const listing = { text: "" };
+
+function renderRuns() {
+  const known = report.runs.filter((run) => run.addresses.length);
+  const others = report.runs.filter((run) => !run.addresses.length);
+  const field = make("input", {
+    type: "search",
+    id: "filter",
+    placeholder: "method, setting, family, digest",
+    autocomplete: "off",
+  });
+  const holder = make("div", {});
+  const show = () => {
+    listing.text = field.value.trim().toLowerCase();
+    holder.replaceChildren(
+      runTable("Runs in the tables", "Each has the recipe of a cell.", known.filter(matches), known.length),
+      runTable(
+        "Other runs",
+        "Their recipes belong to no cell: they are in no table and no curve above.",
+        others.filter(matches),
+        others.length,
+      ),
+    );
+  };
+  field.addEventListener("input", show);
+  find("run-list").replaceChildren(make("label", { class: "search" }, make("span", {}, "Find"), field), holder);
+  show();
+}
+
+const wordsOf = (run) =>
+  [...titleOf(run), ...run.addresses.flat(), run.folder, run.digest, `seed ${run.seed}`, `${run.epochs} epochs`]
+    .join(" ")
+    .toLowerCase();
+
+const matches = (run) => listing.text.split(/\s+/).every((word) => wordsOf(run).includes(word));
+
+function runTable(title, about, list, count) {
+  const shown = list.length === count ? String(count) : `${list.length} of ${count}`;
+  const columns = ["Run", "Families", "Seed", "Epochs", "Last", "Best", "Time"];
+  return make(
+    "details",
+    { class: "run-block", open: count <= 24 || listing.text !== "" },
+    make("summary", {}, make("h3", {}, title), make("span", { class: "count" }, shown)),
+    make("p", { class: "about" }, about),
+    list.length
+      ? make(
+          "div",
+          { class: "table-box", tabindex: 0, role: "region", "aria-label": title },
+          make(
+            "table",
+            { class: "list" },
+            make(
+              "thead",
+              {},
+              make(
+                "tr",
+                {},
+                columns.map((name) => make("th", { scope: "col" }, name)),
+              ),
+            ),
+            make("tbody", {}, list.map(runRow)),
+          ),
+        )
+      : make("p", { class: "empty" }, "None."),
+  );
+}
+
+function runRow(run) {
+  const [method, place] = titleOf(run);
+  const familiesOf = [...new Set(run.addresses.map(([family]) => family))].join(", ") || "none";
+  return make(
+    "tr",
+    {},
+    make(
+      "th",
+      { scope: "row" },
+      make("a", { href: `#run/${run.digest}` }, method),
+      make("span", { class: "muted block" }, run.addresses.length ? place : run.folder),
+    ),
+    [familiesOf, run.seed, run.epochs, accuracy(run.last), accuracy(run.best), duration(run.seconds)].map((text) =>
+      make("td", {}, String(text)),
+    ),
+  );
+}
+
+function renderProblems() {
+  const about = "Folders with a recipe that hold no finished, whole run. None of them is in any number above.";
+  find("problem-list").replaceChildren(
+    report.problems.length
+      ? make(
+          "div",
+          {},
+          make("p", { class: "about" }, about),
+          make(
+            "ul",
+            { class: "problems" },
+            report.problems.map(({ folder, reason }) =>
+              make("li", {}, make("code", {}, folder || "."), make("span", {}, reason)),
+            ),
+          ),
+        )
+      : make("p", { class: "empty" }, "Nothing: every folder with a recipe holds a finished run."),
+  );
+}

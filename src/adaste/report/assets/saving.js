@@ -1,0 +1,93 @@
+// A chart as a file of its own: an SVG with title, legend and all its styles inside.
+
+const STYLED = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-linejoin",
+  "stroke-linecap",
+  "opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+];
+
+function legendOf(series, width, top) {
+  const longest = Math.max(...series.map(({ title }) => title.length));
+  const column = Math.min(width - 24, longest * 6.6 + 58);
+  const columns = Math.max(1, Math.floor((width - 24) / column));
+  const entries = series.map(({ slot, title }, index) =>
+    draw(
+      "g",
+      { transform: `translate(${16 + (index % columns) * column},${top + Math.floor(index / columns) * 20})` },
+      swatch(slot),
+      draw("text", { class: "name", x: 36, y: 4 }, title),
+    ),
+  );
+  return { entries, height: Math.ceil(series.length / columns) * 20 + 8 };
+}
+
+/* The chart as it is now: with its zoom, its visible curves and the colours of the page. */
+function standalone(chart, title) {
+  const [, , width, height] = chart.svg.getAttribute("viewBox").split(" ").map(Number);
+  const legend = legendOf(chart.shown, width, height + 44);
+  const whole = height + 32 + legend.height;
+  const copy = chart.svg.cloneNode(true);
+  copy.querySelector(".over").remove();
+  const svg = draw(
+    "svg",
+    {
+      class: "chart-part",
+      xmlns: "http://www.w3.org/2000/svg",
+      viewBox: `0 0 ${width} ${whole}`,
+      width,
+      height: whole,
+    },
+    draw("title", {}, title),
+    draw("rect", { class: "paper", width, height: whole }),
+    draw("text", { class: "heading", x: 16, y: 22 }, title),
+    draw("g", { transform: "translate(0,32)" }, ...copy.childNodes),
+    legend.entries,
+  );
+  const backstage = make("div", { class: "backstage", "aria-hidden": "true" }, svg);
+  document.body.append(backstage);
+  for (const part of svg.querySelectorAll("rect, line, path, circle, text, g")) {
+    const style = getComputedStyle(part);
+    for (const name of STYLED)
+      if (part.tagName !== "g" || name === "opacity") part.setAttribute(name, style.getPropertyValue(name));
+  }
+  for (const part of [svg, ...svg.querySelectorAll("[class]")]) part.removeAttribute("class");
+  backstage.remove();
+  return new XMLSerializer().serializeToString(svg);
+}
+
+/* What can be done with a chart beyond pointing at it. */
+function chartButtons(chart, title, name) {
+  const reset = make(
+    "button",
+    { type: "button", class: "quiet small reset", disabled: true, on: { click: () => chart.reset() } },
+    "Reset",
+  );
+  chart.onzoom = (zoomed) => {
+    reset.disabled = !zoomed;
+  };
+  const half = () => chart.zoom([chart.epochs / 2, chart.epochs]);
+  return make(
+    "div",
+    { class: "actions" },
+    make("button", { type: "button", class: "quiet small", on: { click: half } }, "Last half"),
+    reset,
+    make(
+      "button",
+      {
+        type: "button",
+        class: "quiet small save",
+        "aria-label": `Save ${title} as SVG`,
+        on: { click: () => save(`${name}.svg`, "image/svg+xml", standalone(chart, title)) },
+      },
+      "SVG",
+    ),
+  );
+}

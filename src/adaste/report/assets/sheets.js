@@ -1,0 +1,259 @@
+// Sheets over the page: a cell with its runs, a run with all it wrote. Each has an address of its own.
+
+const sheet = () => find("sheet");
+
+/* Shows what the address names, and hides the sheet where it names nothing. */
+function route() {
+  const [kind, ...names] = location.hash.slice(1).split("/");
+  const parts = kind === "run" ? runSheet(...names) : kind === "cell" ? cellSheet(...names) : null;
+  if (!parts) {
+    if (sheet().open) sheet().close();
+    return;
+  }
+  sheet().replaceChildren(make("div", { class: "sheet-inner" }, parts));
+  if (!sheet().open) sheet().showModal();
+  sheet().scrollTop = 0;
+  find("sheet-title").focus();
+}
+
+function startSheets() {
+  sheet().addEventListener("close", () => {
+    if (/^#(run|cell)\//.test(location.hash)) history.replaceState(null, "", location.pathname + location.search);
+  });
+  sheet().addEventListener("click", (event) => event.target === sheet() && sheet().close());
+  window.addEventListener("hashchange", route);
+  route();
+}
+
+function sheetHead(title, subtitle) {
+  const copied = (event) =>
+    navigator.clipboard?.writeText(location.href).then(() => {
+      event.target.textContent = "Copied";
+    });
+  return make(
+    "div",
+    { class: "sheet-head" },
+    make("div", {}, make("h2", { id: "sheet-title", tabindex: "-1" }, title), make("p", { class: "muted" }, subtitle)),
+    make(
+      "div",
+      { class: "actions" },
+      make("button", { type: "button", class: "quiet small", on: { click: copied } }, "Copy link"),
+      make(
+        "button",
+        { type: "button", class: "quiet small", "aria-label": "Close", on: { click: () => sheet().close() } },
+        "Close",
+      ),
+    ),
+  );
+}
+
+const factsOf = (pairs) =>
+  pairs
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));
+
+function unknown(what) {
+  return [sheetHead(`No such ${what}`, "The address names nothing in this report.")];
+}
+
+function cellSheet(family, method, place) {
+  const lengths = families.has(family) && places.has(place) ? lengthsOf(family, place, method) : [];
+  if (!lengths.length) return unknown("cell");
+  const rows = report.tables
+    .filter((table) => table.families.includes(family))
+    .flatMap((table) => table.rows.filter((row) => row.method === method && row.published[place]));
+  const told = [
+    ...new Set(
+      rows.map((row) => `${accuracy(row.published[place][0])}${spreadText(row.published[place][1])}${row.mark}`),
+    ),
+  ];
+  return [
+    sheetHead(
+      methodOf(family, method).title,
+      `${places.get(place).title}, family ${family}: ${families.get(family).about}`,
+    ),
+    make(
+      "dl",
+      { class: "facts" },
+      factsOf([
+        ["published", told.length ? told.join("; ") : "nothing"],
+        ["lengths", `${lengths.join(", ")} epochs`],
+      ]),
+    ),
+    lengths.map((length) => cellRuns(runsOf(family, place, method, length), length)),
+  ];
+}
+
+/* Colours for curves that are of no method's own. */
+const slotOf = (index) => (index + 3) % (3 * COLOURS);
+
+function cellRuns(list, length) {
+  const series = list.map((run, index) => ({
+    key: run.digest,
+    title: `seed ${run.seed}`,
+    slot: slotOf(index),
+    curve: curveOf([run], "test_accuracy"),
+  }));
+  const columns = ["Run", "Last", "Best", "Best epoch", "Time", "Hardware"];
+  const row = (run) =>
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, make("a", { href: `#run/${run.digest}` }, `Seed ${run.seed}`)),
+      [accuracy(run.last), accuracy(run.best), run.best_epoch + 1, duration(run.seconds), run.hardware].map((text) =>
+        make("td", {}, String(text)),
+      ),
+    );
+  return [
+    make("h3", {}, `${plural(list.length, "run")} of ${length} epochs`),
+    make(
+      "div",
+      { class: "table-box", tabindex: 0, role: "region", "aria-label": `Runs of ${length} epochs` },
+      make(
+        "table",
+        { class: "list" },
+        make(
+          "thead",
+          {},
+          make(
+            "tr",
+            {},
+            columns.map((name) => make("th", { scope: "col" }, name)),
+          ),
+        ),
+        make("tbody", {}, list.map(row)),
+      ),
+    ),
+    chartFigure("Test accuracy", QUANTITIES.test_accuracy.axis, series, length, `runs-${list[0].digest}`),
+  ];
+}
+
+function chartFigure(title, axis, series, epochs, name) {
+  const chart = new Chart({ label: `${title} over epochs`, axis, series, epochs, height: 240 });
+  const legend =
+    series.length > 1
+      ? make(
+          "p",
+          { class: "keys" },
+          series.map(({ slot, title: key }) => make("span", {}, swatchPicture(slot), key)),
+        )
+      : null;
+  return make(
+    "figure",
+    { class: "panel" },
+    make("div", { class: "panel-head" }, make("h4", {}, title), chartButtons(chart, title, name)),
+    legend,
+    chart.element,
+  );
+}
+
+function runSheet(digest) {
+  const run = runs.get(digest);
+  if (!run) return unknown("run");
+  const [method, place] = titleOf(run);
+  const cells = run.addresses.map(([family, name, where]) =>
+    make("a", { href: `#cell/${family}/${name}/${where}` }, `${family} / ${methodOf(family, name).title}`),
+  );
+  return [
+    sheetHead(method, `${place}, seed ${run.seed}`),
+    make(
+      "dl",
+      { class: "facts" },
+      factsOf([
+        ["last epoch", `${accuracy(run.last)} %`],
+        ["best epoch", `${accuracy(run.best)} % in epoch ${run.best_epoch + 1}`],
+        ["epochs", run.epochs],
+        ["duration", duration(run.seconds)],
+        ["hardware", run.hardware],
+        ["digest", make("code", {}, run.digest)],
+        ["folder", make("code", {}, run.folder)],
+      ]),
+    ),
+    make(
+      "p",
+      { class: "belongs" },
+      cells.length
+        ? ["Belongs to ", cells.flatMap((link, index) => (index ? [", ", link] : [link])), "."]
+        : "Belongs to no table.",
+    ),
+    make("div", { class: "panels" }, runCharts(run), latentsOf(run)),
+    folded("Result", run.result),
+    folded("Recipe", run.recipe, true),
+    folded(run.environments.length > 1 ? "Environments, one per start" : "Environment", run.environments),
+  ];
+}
+
+function runCharts(run) {
+  const one = (title, axis, quantities) => {
+    const series = quantities.flatMap(([name, key], index) => {
+      const curve = curveOf([run], name);
+      return curve ? [{ key: name, title: key, slot: slotOf(index), curve }] : [];
+    });
+    return series.length ? chartFigure(title, axis, series, run.epochs, `${run.digest}-${quantities[0][0]}`) : null;
+  };
+  return [
+    one("Accuracy", "accuracy, %", [
+      ["test_accuracy", "test"],
+      ["train_accuracy", "training"],
+      ["holdout_accuracy", "held out"],
+    ]),
+    one("Loss", "loss", [
+      ["loss", "training"],
+      ["test_loss", "test"],
+    ]),
+    one("Flips per epoch", QUANTITIES.flipped.axis, [["flipped", "flips"]]),
+    one("Mean |latent|", DETAILS.latent.axis, [["latent", "latent"]]),
+    one("Learning rate", DETAILS.lr.axis, [["lr", "rate"]]),
+  ];
+}
+
+/* The histogram of latents at the end of the run. */
+function latentsOf(run) {
+  if (!run.latents) return make("p", { class: "empty" }, "This run wrote no histogram of latents.");
+  const { reach, counts } = run.latents;
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  const [width, height, most] = [counts.length * 4, 176, Math.max(...counts, 1)];
+  const bar = (count, index) => {
+    const tall = (count / most) * (height - 8);
+    const [from, to] = [index, index + 1].map((edge) => significant(-reach + (2 * reach * edge) / counts.length));
+    return draw(
+      "rect",
+      { class: "bin", x: index * 4 + 0.25, y: height - tall, width: 3.5, height: tall },
+      draw(
+        "title",
+        {},
+        `${from} to ${to}: ${count.toLocaleString("en")} latents, ${written((100 * count) / total, 2)} %`,
+      ),
+    );
+  };
+  const ends = [-reach, 0, reach].map(significant);
+  return make(
+    "figure",
+    { class: "panel" },
+    make("div", { class: "panel-head" }, make("h4", {}, "Latents at the end")),
+    draw(
+      "svg",
+      {
+        class: "chart-part histogram",
+        viewBox: `0 0 ${width} ${height + 22}`,
+        role: "img",
+        "aria-label": `Histogram of ${plural(total, "latent")} from ${ends[0]} to ${ends[2]}`,
+      },
+      counts.map(bar),
+      draw("line", { class: "base", x1: 0, x2: width, y1: height, y2: height }),
+      ["start", "middle", "end"].map((anchor, index) =>
+        draw("text", { class: "tick", x: (index * width) / 2, y: height + 17, "text-anchor": anchor }, ends[index]),
+      ),
+    ),
+    make("figcaption", { class: "lacking" }, `${plural(total, "latent")}; the outermost bins hold all beyond.`),
+  );
+}
+
+function folded(title, value, open = false) {
+  return make(
+    "details",
+    { class: "plain", open },
+    make("summary", {}, title),
+    make("pre", { tabindex: 0 }, JSON.stringify(value, null, 2)),
+  );
+}
