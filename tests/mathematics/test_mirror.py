@@ -127,7 +127,7 @@ def test_mirror_step_minimises_divergence_plus_linearised_loss(latent, grad, shi
     assert float(grid[values.argmin()]) == pytest.approx(float(stepped), abs=1e-3)
 
 
-@modest
+@settings(modest, max_examples=25)
 @given(latents, latents, shifts)
 def test_divergence_is_positive_and_has_the_difference_of_the_duals_as_its_gradient(start, stop, shift):
     h = scalar(shift)

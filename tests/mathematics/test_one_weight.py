@@ -7,14 +7,9 @@ import torch
 
 import adaste
 from adaste.mathematics import drift
-from adaste.mathematics.one_weight import RULES, Rule, compare, follow, noisy_gradients, share_right
+from adaste.mathematics.one_weight import RULES, Rule, compare, follow, noisy_gradients, share_flipped, share_right
 
 MEAN = -0.1
-
-
-@pytest.fixture(scope="module")
-def latents() -> dict[str, torch.Tensor]:
-    return compare(MEAN, steps=3000, weights=1000, seed=0)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -44,17 +39,17 @@ def test_same_seed_gives_the_same_trajectories_and_another_gives_others():
         assert once[rule.name][0].tolist() == [1, -1, 1, -1]
 
 
-def test_printed_rule_shrinks_right_and_wrong_latents_alike_at_the_predicted_rate(latents):
+def test_printed_rule_shrinks_right_and_wrong_latents_alike_at_the_predicted_rate(courses):
     rule = RULES[0]
-    sizes = latents[rule.name][150]
+    sizes = courses[rule.name][150]
     for side, weights in ((1.0, sizes[::2]), (-1.0, sizes[1::2])):
         one = torch.tensor(side, dtype=torch.float64)
         fallen = side - 150 * rule.lr * float(drift.expected_update(one, torch.tensor(MEAN, dtype=torch.float64), 1.0))
         assert float(weights.mean()) == pytest.approx(fallen, abs=0.02)
 
 
-def test_printed_rule_ends_close_to_guessing_and_the_averages_near_the_right_sign(latents):
-    last = {name: float(share_right(course, MEAN)[-1000:].mean()) for name, course in latents.items()}
+def test_printed_rule_ends_close_to_guessing_and_the_averages_near_the_right_sign(courses):
+    last = {name: float(share_right(course, MEAN)[-1000:].mean()) for name, course in courses.items()}
     printed, on_average, decayed = (last[rule.name] for rule in RULES)
     assert 0.5 < printed < 0.6
     assert on_average > 0.95
@@ -63,11 +58,17 @@ def test_printed_rule_ends_close_to_guessing_and_the_averages_near_the_right_sig
     assert decayed == pytest.approx(chance, abs=0.01)
 
 
-def test_printed_rule_leaves_latents_near_zero_where_an_averaged_gradient_keeps_them(latents):
-    right = {name: course[-1, ::2] for name, course in latents.items()}
+def test_printed_rule_leaves_latents_near_zero_where_an_averaged_gradient_keeps_them(courses):
+    right = {name: course[-1, ::2] for name, course in courses.items()}
     assert float(right[RULES[0].name].abs().max()) < 10 * RULES[0].lr
-    assert float(right[RULES[1].name].min()) > 0.5
+    assert float(right[RULES[1].name].min()) > 0, "all have kept their sign"
     assert float(right[RULES[1].name].median()) > 0.9
+
+
+def test_flips_are_counted_between_one_step_and_the_next():
+    latents = torch.tensor([[1.0, -1.0], [0.5, 0.1], [-0.5, 0.2]])
+    assert share_flipped(latents).tolist() == [0.5, 0.5]
+    assert share_right(latents, mean=-0.3).tolist() == [0.5, 1.0, 0.5]
 
 
 def test_numbers_that_make_no_sense_are_refused():

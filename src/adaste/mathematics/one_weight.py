@@ -13,6 +13,7 @@ from torch import Tensor
 
 from adaste.checks import require
 from adaste.estimators import AdaSTE, Estimator, StraightThrough
+from adaste.maps import sign
 from adaste.schedules import require_count
 from adaste.stepping import averaged
 
@@ -64,6 +65,12 @@ def follow(rule: Rule, gradients: Tensor, start: Tensor) -> Tensor:
 def share_right(latents: Tensor, mean: float) -> Tensor:
     """The share of weights with the sign that lowers the loss, at every step."""
     return (latents * mean < 0).double().mean(dim=-1)
+
+
+def share_flipped(latents: Tensor) -> Tensor:
+    """The share of weights that change their sign, in every step."""
+    signs = sign(latents)
+    return (signs[1:] != signs[:-1]).double().mean(dim=-1)
 
 
 def compare(
