@@ -136,6 +136,19 @@ def test_gradient_of_the_relaxed_objective_is_the_local_slope_plus_what_is_dropp
         assert (right - left) / 2e-5 == pytest.approx(float(whole[index]), abs=1e-4)
 
 
+def test_update_has_the_sign_of_the_gradient_which_the_whole_gradient_of_the_relaxed_objective_may_not():
+    latent, beta, tanh = column(*torch.linspace(-3, 3, 61).tolist()), column(2.0), adaste.Tanh()
+    grad = tanh(latent) + 0.5
+
+    def one_loss_each(weight: Tensor) -> Tensor:
+        return ((weight + 0.5) ** 2).sum() / 2
+
+    update = rx.local_slope(tanh, latent, grad, beta)
+    whole = update + rx.dropped_slope(one_loss_each, tanh, latent, beta, lambda at: jacobian_diagonal(tanh, at))
+    assert (update * grad > 0).all()
+    assert (whole * grad).min() < -0.1
+
+
 def test_nothing_is_dropped_for_a_linear_loss_or_where_the_map_is_flat():
     latent, b = column(-1.2, 0.3, 2.0), column(1.0, 1.0, 1.0)
     slopes = column(0.5, -2.0, 1.0)

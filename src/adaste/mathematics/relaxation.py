@@ -50,7 +50,7 @@ def dropped_slope(
     """What the whole gradient of L has beyond `local_slope`: -s'(theta) l''(w*) (w* - w^), `derivative` being s'.
 
     It comes from g changing with theta. It is zero for a linear loss, and wherever s is flat: for mu alpha >= 1
-    AdaSTE's update is the exact gradient of L at every theta but zero.
+    and a given beta, AdaSTE's update is the gradient of L wherever L has one.
     """
     weight = forward(latent)
     grad = _gradient(loss, weight)
