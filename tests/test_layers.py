@@ -16,7 +16,7 @@ ROWS = [
     {"estimators"},
     {"shards", "weights", "rules", "guard"},
     {"stepping", "refusals", "states"},
-    {"cells"},
+    {"cells", "mathematics"},
     {"optim"},
     {"inspection", "admitted", "distributed", "sync_norm", "watch"},
     {"engine"},

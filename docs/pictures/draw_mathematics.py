@@ -1,0 +1,13 @@
+"""Draw the figures of docs/mathematics.md into this folder: python docs/pictures/draw_mathematics.py"""
+
+from pathlib import Path
+
+from adaste.files import write_atomically
+from adaste.mathematics.drawings import FIGURES, svg
+
+FOLDER = Path(__file__).parent
+
+for name, draw in FIGURES.items():
+    content = svg(draw())
+    write_atomically(FOLDER / f"{name}.svg", content)
+    print(f"{name}.svg  {len(content) / 1000:.0f} kB")

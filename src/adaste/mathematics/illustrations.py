@@ -1,0 +1,81 @@
+"""The data of the paper's figures 1 and 2.
+
+Legend: theta latent, w* = s(theta) weight, w^ = s(theta - beta g) perturbed weight, g = dl/dw, beta spacing.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adaste.maps import DoubleWell
+from adaste.mathematics import chain_rule
+
+
+@dataclass(frozen=True)
+class AdaptiveSlope:
+    """One panel of figure 1: the chord of tanh from theta to theta - beta g beside the tangent at theta."""
+
+    case: str
+    latent: float
+    grad: float
+    beta: float
+
+    @property
+    def perturbed(self) -> float:
+        """The perturbed latent theta - beta g."""
+        return self.latent - self.beta * self.grad
+
+    @property
+    def slope(self) -> float:
+        """(w* - w^) / (beta g): the slope of the chord."""
+        return float(chain_rule.mean_slope(_scalar(self.latent), _scalar(self.beta * self.grad)))
+
+    @property
+    def derivative(self) -> float:
+        """tanh'(theta): the slope of the tangent."""
+        return float(chain_rule.derivative(_scalar(self.latent)))
+
+
+def adaptive_slopes(small: float = -0.2, large: float = -2.0) -> tuple[AdaptiveSlope, AdaptiveSlope, AdaptiveSlope]:
+    """Figure 1: theta near zero; theta far below zero and pulled towards it (g < 0); the same, pushed away (g > 0).
+
+    The paper does not say which beta it draws. Where the gradient pulls towards zero this is the steepest one; in the
+    last panel that of the middle one.
+    """
+    near, far = (abs(float(chain_rule.tangent_distance(_scalar(latent)))) for latent in (small, large))
+    return (
+        AdaptiveSlope("near zero", small, -1.0, near),
+        AdaptiveSlope("pulled towards zero", large, -1.0, far),
+        AdaptiveSlope("pushed away from zero", large, 1.0, far),
+    )
+
+
+@dataclass(frozen=True)
+class MapCurve:
+    """One curve of figure 2; a nan between its two halves keeps a line from being drawn across the jump."""
+
+    mu: float
+    latent: Tensor
+    weight: Tensor
+
+
+def map_curves(
+    mus: tuple[float, ...] = (1.0, 10.0, 100.0), alpha: float = 0.01, reach: float = 1.5, points: int = 301
+) -> tuple[MapCurve, ...]:
+    """Figure 2: s(theta) for alpha = 1/100 and three values of mu.
+
+    The paper's text does not give them; these are the start, the middle and the end of annealing.
+    """
+    half = torch.linspace(0, reach, points, dtype=torch.float64)
+    gap = torch.full((1,), torch.nan, dtype=torch.float64)
+    latent = torch.cat((-half.flip(0), gap, half))
+    curves = []
+    for mu in mus:
+        height = DoubleWell(mu, alpha)(half)
+        curves.append(MapCurve(mu, latent, torch.cat((-height.flip(0), gap, height))))
+    return tuple(curves)
+
+
+def _scalar(value: float) -> Tensor:
+    return torch.tensor(value, dtype=torch.float64)

@@ -1,0 +1,10 @@
+import pytest
+import torch
+
+from adaste.mathematics.one_weight import compare
+
+
+@pytest.fixture(scope="session")
+def courses() -> dict[str, torch.Tensor]:
+    """The simulation of the documentation; it takes a second or two."""
+    return compare()

@@ -1,0 +1,35 @@
+"""The data of the paper's figures 1 and 2."""
+
+import math
+
+import pytest
+import torch
+
+from adaste.mathematics.illustrations import adaptive_slopes, map_curves
+
+
+def test_panels_show_what_the_caption_of_figure_one_says():
+    near, pulled, pushed = adaptive_slopes()
+    assert near.slope == pytest.approx(near.derivative, rel=0.05), "near zero the derivative is matched very well"
+    assert pulled.latent * pulled.grad > 0
+    assert pulled.slope > 8 * pulled.derivative, "a nearly vanishing derivative is boosted"
+    assert pushed.latent * pushed.grad < 0
+    assert pushed.slope < pushed.derivative, "no boosting in this case"
+
+
+def test_slope_is_that_of_the_line_between_the_two_points():
+    for panel in adaptive_slopes():
+        rise = math.tanh(panel.latent) - math.tanh(panel.perturbed)
+        assert panel.slope == pytest.approx(rise / (panel.latent - panel.perturbed))
+
+
+def test_curves_of_figure_two_are_the_paper_formula_on_both_sides_of_the_jump():
+    curves = map_curves(alpha=0.01, points=11)
+    assert [curve.mu for curve in curves] == [1, 10, 100]
+    for curve in curves:
+        left, gap, right = curve.weight[:11], curve.weight[11], curve.weight[12:]
+        assert torch.isnan(gap)
+        torch.testing.assert_close(left, -right.flip(0))
+        expected = ((curve.latent[12:] + curve.mu * 1.01) / (1 + curve.mu)).clamp(max=1)
+        torch.testing.assert_close(right, expected)
+        assert right[-1] == 1
