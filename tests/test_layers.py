@@ -6,7 +6,7 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"schedules", "records", "signals", "startup", "compiling"},
+    {"schedules", "records", "signals", "startup", "compiling", "locks"},
     {"checks"},
     {"files"},
     {"data"},
