@@ -6,7 +6,7 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"schedules", "records", "signals", "startup", "compiling", "locks"},
+    {"schedules", "records", "signals", "startup", "compiling", "locks", "children"},
     {"checks"},
     {"files"},
     {"data"},
@@ -28,7 +28,7 @@ ROWS = [
     {"studies"},
     {"console", "tensorboard"},
     {"cli"},
-    {"__main__"},
+    {"__main__", "tied"},
     {"public"},
     {"__init__"},
 ]

@@ -55,7 +55,7 @@ def act(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from adaste.console import Lines, LiveTable
-    from adaste.studies import State, Study
+    from adaste.studies import Processes, State, Study
 
     console = Console()
     jobs = _jobs(arguments)
@@ -64,12 +64,12 @@ def act(arguments: argparse.Namespace) -> int:
     share = max(1, (os.cpu_count() or 1) // arguments.processes)
     sharing = device.type == "cuda" and arguments.processes > 1 and not arguments.no_mps
     with _variables(sharing, console) as variables:
-        study = Study(
-            jobs,
-            processes=arguments.processes,
+        place = Processes(
+            arguments.processes,
             options=_passed_on(arguments, threads=share if device.type == "cpu" else None),
             variables={COMPILERS: os.environ.get(COMPILERS, str(share)), **variables},
         )
+        study = Study(jobs, place)
         with LiveTable(console) if sys.stdout.isatty() else Lines(console) as display:
             statuses = study.run(display)
     if any(status.state is State.FAILED for status in statuses):
