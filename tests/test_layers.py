@@ -6,9 +6,10 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"schedules", "records", "signals", "startup", "compiling", "locks", "children"},
+    {"schedules", "records", "signals", "startup", "compiling", "locks", "children", "connecting"},
     {"checks"},
     {"files"},
+    {"nodes"},
     {"data"},
     {"noise"},
     {"serial", "kernels"},
@@ -26,7 +27,7 @@ ROWS = [
     {"observer", "results", "checkpoint", "environment", "choosing"},
     {"evaluate", "runs", "mps"},
     {"studies"},
-    {"console", "tensorboard"},
+    {"console", "tensorboard", "cluster"},
     {"cli"},
     {"__main__", "tied"},
     {"public"},

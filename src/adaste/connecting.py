@@ -1,0 +1,93 @@
+"""Connecting to a Ray cluster, or saying soon why that cannot be done."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+ADDRESS = re.compile(r"auto|(?:ray://)?(?P<host>[^\s/:]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
+
+PATIENCE = 9.0
+"""Seconds for a cluster to answer."""
+
+QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX"
+"""Ray prints into our table what it has to say of nodes, unless it is told which lines to leave out."""
+
+PROBE = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='CRITICAL')"
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Ray, connected to the cluster at an address as ray.init takes it: HOST:PORT, ray://HOST:PORT or auto.
+
+    ConnectionError says why not, within ten seconds.
+    """
+    ray = _ray()
+    if ray.is_initialized():
+        raise RuntimeError("this process is connected to Ray already: call ray.shutdown() before")
+    _check_answer(address)
+    try:
+        with _own_sigterm():
+            ray.init(address, log_to_driver=False, logging_level="ERROR")
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Ray takes SIGTERM for itself, and does not give it back."""
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if in_main:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _ray() -> Any:
+    os.environ.setdefault(QUIET, ".")
+    try:
+        import ray
+    except ImportError as error:
+        raise ValueError("a study on a cluster needs the package ray: pip install 'adaste[ray]'") from error
+    return ray
+
+
+def _check_answer(address: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    parts = ADDRESS.fullmatch(address)
+    if parts is None:
+        raise ValueError(f"the address of a cluster must be HOST:PORT, ray://HOST:PORT or auto, got {address!r}")
+    if parts["host"]:
+        try:
+            socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), PATIENCE / 3).close()
+        except (OSError, OverflowError) as error:
+            raise ConnectionError(f"nothing answers at {address} ({error}): is Ray running there?") from error
+    _probe(address, deadline - time.monotonic())
+
+
+def _probe(address: str, seconds: float) -> None:
+    """Connect in a process of its own, since ray.init waits for minutes where something else than Ray answers."""
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-c", PROBE, address],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConnectionError(f"what answers at {address} is not Ray, or too busy to say so") from error
+    if probe.returncode:
+        lines = [line for line in probe.stderr.splitlines() if line.strip()] or [f"exit code {probe.returncode}"]
+        raise ConnectionError(f"no connection to Ray at {address}: {lines[-1]}")

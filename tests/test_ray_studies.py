@@ -1,0 +1,284 @@
+"""Studies on a Ray cluster: a real one of this machine, which may lose a node."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import outcome, small_run
+
+import adaste
+from adaste.cli import main
+from adaste.cluster import Cluster
+from adaste.connecting import connected
+from adaste.data import load
+from adaste.locks import is_taken
+from adaste.nodes import Work, make
+from adaste.recipes import recipe
+from adaste.results import read_records, read_result
+from adaste.runs import USUAL
+from adaste.studies import Job, State, Status, Study, folder_of
+
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray")
+
+ONE_THREAD = ["--threads", "1", "--device", "cpu"]
+
+
+class Nodes:
+    """The process in tests/ray_cluster.py."""
+
+    def __init__(self, folder: str) -> None:
+        source = Path(adaste.__file__).parents[1]
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("ray_cluster.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(source), "RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0"},
+            process_group=0,
+        )
+        self.address = self._answer()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().strip()
+        assert line, "the cluster has ended"
+        return line
+
+    def ask(self, command: str) -> None:
+        assert self._process.stdin is not None
+        print(command, file=self._process.stdin, flush=True)
+        assert command == "end" or self._answer() == command
+
+    def end(self) -> None:
+        try:
+            self.ask("end")
+            self._process.wait(timeout=20)
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+        finally:
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    # In /tmp: the names of Ray's sockets are as long as they can be.
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        cluster = Nodes(folder)
+        try:
+            yield cluster
+        finally:
+            cluster.end()
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADASTE_DATA", str(tmp_path))
+
+
+def job(runs: Path, epochs: int = 2, seed: int = 0) -> Job:
+    made = recipe("digits-mlp-adaste", epochs=epochs, seed=seed)
+    return Job("digits", made, folder_of("digits", made, runs))
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def soon(act: Callable[[], None]) -> None:
+    threading.Thread(target=act, daemon=True).start()
+
+
+def starts_of(folder: Path) -> list[dict[str, Any]]:
+    return list(json.loads((folder / "environment.json").read_text()))
+
+
+def test_a_run_whose_node_is_lost_goes_on_elsewhere_and_gives_the_same_bits(
+    tmp_path: Path, nodes: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = [job(tmp_path / "runs", epochs=60, seed=seed) for seed in (0, 1)]
+    (tmp_path / "digits.json").write_text(jobs[0].recipe.to_json())
+
+    def lose_a_node_when_both_have_saved() -> None:
+        wait_until(lambda: all(len(list(each.folder.glob("checkpoints/*.pt"))) == 2 for each in jobs))
+        nodes.ask("lose")
+
+    nodes.ask("add")
+    soon(lose_a_node_when_both_have_saved)
+    chosen = ["study", "digits.json", "--seeds", "0,1", "--save-every", "0.2"]
+    assert main([*chosen, "--ray", nodes.address, *ONE_THREAD]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(line.split(":")[0] for line in lines) == ["digits, seed 0", "digits, seed 1"]  # and nothing of Ray's
+    starts = sorted((starts_of(each.folder) for each in jobs), key=len)
+    assert [len(each) for each in starts] == [1, 2]
+    assert starts[1][1]["from_epoch"] > 0
+    for each in jobs:
+        local = tmp_path / f"local-{each.recipe.seed}"
+        small_run(each.recipe, local, load("digits"), USUAL)
+        assert outcome(each.folder) == outcome(local)
+        assert not list(each.folder.glob(".study-*"))
+
+
+def test_what_is_finished_is_skipped_and_a_failure_stops_nobody_else(
+    tmp_path: Path, nodes: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "study.json").write_text('["mnist-mlp-adaste", "digits-mlp-adaste", "digits-mlp-bop"]')
+    assert main(["train", "digits-mlp-bop", "--epochs", "1"]) == 0
+    capsys.readouterr()
+    assert main(["study", "study.json", "--epochs", "1", "--ray", nodes.address, *ONE_THREAD]) == 1
+    lines = sorted(capsys.readouterr().out.splitlines())
+    assert [line.split(",")[0] for line in lines] == ["digits-mlp-adaste", "digits-mlp-bop", "mnist-mlp-adaste"]
+    assert "after 1 epochs" in lines[0] and "after 1 epochs" in lines[1]
+    assert f"failed after 0/1 epochs: mnist was not found in {tmp_path}" in lines[2]
+    folders = {path.name.rsplit("-", 1)[0]: path for path in (tmp_path / "runs").iterdir()}
+    assert read_result(folders["digits-mlp-adaste"]) is not None
+    assert not (folders["digits-mlp-bop"] / "log.txt").exists()
+
+
+def test_a_signal_lets_runs_save_and_a_second_one_kills_them(tmp_path: Path, nodes: Nodes) -> None:
+    jobs = [job(tmp_path, epochs=10_000, seed=seed) for seed in (0, 1)]
+    before = signal.getsignal(signal.SIGTERM)
+    with connected(nodes.address) as cluster:
+        study = Study(jobs, Cluster(cluster, options=ONE_THREAD))
+        soon(lambda: signal_when_running(jobs[0]))
+        first, second = study.run(lambda statuses: None)
+        assert (first.state, second.state, study.stopped_by) == (State.STOPPED, State.STOPPED, signal.SIGTERM)
+        assert "saved: start it again" in (jobs[0].folder / "log.txt").read_text()
+        assert list(jobs[0].folder.glob("checkpoints/*.pt")) and not starts_exist(jobs[1])
+
+        def impatient(statuses: list[Status]) -> None:
+            if len(statuses[0].records) > len(first.records):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        study = Study(jobs[:1], Cluster(cluster, options=ONE_THREAD))
+        (status,) = study.run(impatient)
+        assert (status.state, study.stopped_by) == (State.STOPPED, signal.SIGTERM)
+        wait_until(lambda: not is_taken(jobs[0].folder))
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def signal_when_running(job: Job) -> None:
+    wait_until(lambda: len(read_records(job.folder)) > 2)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def starts_exist(job: Job) -> bool:
+    return (job.folder / "environment.json").exists()
+
+
+def test_results_come_back_from_nodes_that_do_not_share_the_folder(
+    tmp_path: Path, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "touch", lambda path: None)  # the mark by which nodes know the folder
+    mine, seen = job(tmp_path, epochs=30), list[tuple[State, int]]()
+    with connected(nodes.address) as cluster:
+        study = Study([mine], Cluster(cluster, options=ONE_THREAD))
+        (status,) = study.run(lambda statuses: seen.append((statuses[0].state, len(statuses[0].records))))
+    assert status.state is State.DONE
+    assert seen[0] == (State.WAITING, 0)
+    assert any(state is State.RUNNING and 0 < count < 30 for state, count in seen)
+    assert read_result(mine.folder) is not None and "digits" in (mine.folder / "log.txt").read_text()
+    small_run(mine.recipe, tmp_path / "local", load("digits"), USUAL)
+    assert outcome(mine.folder) == outcome(tmp_path / "local")
+
+
+# --- what a node does, in this process
+
+
+class Posts:
+    """A board that nobody asks."""
+
+    def __init__(self) -> None:
+        self.post, self.posted = self, list[tuple[Path, bytes | None]]()
+
+    def remote(self, folder: Path, records: bytes | None) -> None:
+        self.posted.append((folder, records))
+
+
+def test_a_node_that_does_not_see_the_folder_works_elsewhere_and_returns_all_files(tmp_path: Path) -> None:
+    mine, board = job(tmp_path / "elsewhere", epochs=1), Posts()
+    made = make(Work(mine.folder, ".mark", mine.recipe.to_json(), tuple(ONE_THREAD)), board)
+    assert made.ending.code == 0
+    assert {"recipe.json", "metrics.jsonl", "result.json", "last.safetensors", "log.txt"} <= set(made.files)
+    assert ".lock" not in made.files and not mine.folder.exists()
+    assert board.posted[0] == (mine.folder, b"")
+
+
+def test_a_node_lets_its_child_save_when_it_is_interrupted(tmp_path: Path) -> None:
+    mine = job(tmp_path, epochs=10_000)
+    mine.folder.mkdir()
+    (mine.folder / ".mark").touch()
+    (mine.folder / "recipe.json").write_text(mine.recipe.to_json())
+
+    def interrupt() -> None:
+        wait_until(lambda: len(read_records(mine.folder)) > 0)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    soon(interrupt)
+    made = make(Work(mine.folder, ".mark", "", tuple(ONE_THREAD)), Posts())
+    assert made.ending.code == 128 + signal.SIGTERM and made.files == {}
+    assert "saved: start it again" in (made.ending.problem or "")
+
+
+# --- addresses and options
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What the command says, in one line and in less than ten seconds."""
+    started = time.monotonic()
+    assert main(["study", "digits-mlp-bop", *arguments]) == 1
+    assert time.monotonic() - started < 10
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_an_address_where_nothing_or_something_else_answers_is_refused_soon(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert f"what answers at 127.0.0.1:{port} is not Ray" in refused(capsys, "--ray", f"127.0.0.1:{port}")
+    assert f"nothing answers at 127.0.0.1:{port}" in refused(capsys, "--ray", f"127.0.0.1:{port}")
+
+
+def test_what_ray_says_of_an_address_is_passed_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "no address")
+    assert "no connection to Ray at auto: ValueError" in refused(capsys, "--ray", "auto")
+
+
+def test_without_the_package_the_error_says_how_to_install_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "pip install 'adaste[ray]'" in refused(capsys, "--ray", "auto")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ray", "elsewhere"], "must be HOST:PORT, ray://HOST:PORT or auto, got 'elsewhere'"),
+        (["--ray", "auto", "--processes", "2"], "--processes is for one machine"),
+        (["--gpu-share", "0.5"], "--gpu-share is for clusters"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert words in refused(capsys, *arguments)
