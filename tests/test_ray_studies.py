@@ -1,5 +1,6 @@
 """Studies on a Ray cluster: a real one of this machine, which may lose a node."""
 
+import argparse
 import json
 import os
 import signal
@@ -10,19 +11,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+from ray_cluster import processes_in
 from small_runs import outcome, small_run
 
 import adaste
+from adaste import connecting
 from adaste.cli import main
-from adaste.cluster import Cluster
+from adaste.cli.study import _gpu_share
+from adaste.cluster import RETRIES, Cluster
 from adaste.connecting import connected
 from adaste.data import load
-from adaste.locks import is_taken
+from adaste.locks import alone_in
 from adaste.nodes import Work, make
 from adaste.recipes import recipe
 from adaste.results import read_records, read_result
@@ -49,6 +55,7 @@ class Nodes:
             process_group=0,
         )
         self.address = self._answer()
+        self.ask("add")
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
@@ -59,18 +66,16 @@ class Nodes:
     def ask(self, command: str) -> None:
         assert self._process.stdin is not None
         print(command, file=self._process.stdin, flush=True)
-        assert command == "end" or self._answer() == command
+        assert self._answer() == "done"
 
     def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         try:
-            self.ask("end")
             self._process.wait(timeout=20)
-        except (OSError, subprocess.TimeoutExpired):
-            pass
         finally:
-            if self._process.poll() is None:
+            with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -113,22 +118,21 @@ def starts_of(folder: Path) -> list[dict[str, Any]]:
 def test_a_run_whose_node_is_lost_goes_on_elsewhere_and_gives_the_same_bits(
     tmp_path: Path, nodes: Nodes, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    jobs = [job(tmp_path / "runs", epochs=60, seed=seed) for seed in (0, 1)]
+    jobs = [job(tmp_path / "runs", epochs=40, seed=seed) for seed in (0, 1)]
     (tmp_path / "digits.json").write_text(jobs[0].recipe.to_json())
 
-    def lose_a_node_when_both_have_saved() -> None:
-        wait_until(lambda: all(len(list(each.folder.glob("checkpoints/*.pt"))) == 2 for each in jobs))
-        nodes.ask("lose")
+    def lose_the_node_of_the_first_when_it_has_saved() -> None:
+        wait_until(lambda: len(list(jobs[0].folder.glob("checkpoints/*.pt"))) == 2)
+        nodes.ask(f"lose {jobs[0].folder}")
 
     nodes.ask("add")
-    soon(lose_a_node_when_both_have_saved)
+    soon(lose_the_node_of_the_first_when_it_has_saved)
     chosen = ["study", "digits.json", "--seeds", "0,1", "--save-every", "0.2"]
     assert main([*chosen, "--ray", nodes.address, *ONE_THREAD]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sorted(line.split(":")[0] for line in lines) == ["digits, seed 0", "digits, seed 1"]  # and nothing of Ray's
-    starts = sorted((starts_of(each.folder) for each in jobs), key=len)
-    assert [len(each) for each in starts] == [1, 2]
-    assert starts[1][1]["from_epoch"] > 0
+    assert [start["from_epoch"] > 0 for start in starts_of(jobs[0].folder)] == [False, True]
+    assert len(starts_of(jobs[1].folder)) == 1
     for each in jobs:
         local = tmp_path / f"local-{each.recipe.seed}"
         small_run(each.recipe, local, load("digits"), USUAL)
@@ -164,13 +168,13 @@ def test_a_signal_lets_runs_save_and_a_second_one_kills_them(tmp_path: Path, nod
         assert list(jobs[0].folder.glob("checkpoints/*.pt")) and not starts_exist(jobs[1])
 
         def impatient(statuses: list[Status]) -> None:
-            if len(statuses[0].records) > len(first.records):
+            if statuses[0].state is State.RUNNING:
                 os.kill(os.getpid(), signal.SIGTERM)
 
         study = Study(jobs[:1], Cluster(cluster, options=ONE_THREAD))
         (status,) = study.run(impatient)
         assert (status.state, study.stopped_by) == (State.STOPPED, signal.SIGTERM)
-        wait_until(lambda: not is_taken(jobs[0].folder))
+        wait_until(lambda: not processes_in(str(jobs[0].folder)))
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -212,48 +216,95 @@ class Posts:
         self.posted.append((folder, records))
 
 
-def test_a_node_that_does_not_see_the_folder_works_elsewhere_and_returns_all_files(tmp_path: Path) -> None:
-    mine, board = job(tmp_path / "elsewhere", epochs=1), Posts()
-    made = make(Work(mine.folder, ".mark", mine.recipe.to_json(), tuple(ONE_THREAD)), board)
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a program in the place of `adaste train`; it is in the folder of its run."""
+
+    def write(text: str) -> None:
+        path = tmp_path / "python"
+        path.write_text(f'#!/bin/sh\ncd "$(dirname "$5")"\n{text}\n')
+        path.chmod(0o700)
+        monkeypatch.setattr(sys, "executable", str(path))
+
+    return write
+
+
+def test_a_node_that_does_not_see_the_folder_works_elsewhere_and_returns_all_files(
+    tmp_path: Path, child: Callable[[str], None]
+) -> None:
+    left_behind = "touch .lock .two.12.0123abcd.tmp"
+    child(
+        f"mkdir checkpoints; echo 1 > checkpoints/one; {left_behind}; cat recipe.json; echo 3 > metrics.jsonl; sleep 1"
+    )
+    board, folder = Posts(), tmp_path / "elsewhere"
+    made = make(Work(folder, ".mark", "{}\n"), board)
     assert made.ending.code == 0
-    assert {"recipe.json", "metrics.jsonl", "result.json", "last.safetensors", "log.txt"} <= set(made.files)
-    assert ".lock" not in made.files and not mine.folder.exists()
-    assert board.posted[0] == (mine.folder, b"")
+    assert made.files == {
+        "checkpoints/one": b"1\n",
+        "log.txt": b"{}\n",
+        "metrics.jsonl": b"3\n",
+        "recipe.json": b"{}\n",
+    }
+    assert board.posted[-1] == (folder, b"3\n")
+    assert not folder.exists()
 
 
-def test_a_node_lets_its_child_save_when_it_is_interrupted(tmp_path: Path) -> None:
-    mine = job(tmp_path, epochs=10_000)
-    mine.folder.mkdir()
-    (mine.folder / ".mark").touch()
-    (mine.folder / "recipe.json").write_text(mine.recipe.to_json())
+def test_a_node_lets_its_child_save_when_it_is_interrupted(tmp_path: Path, child: Callable[[str], None]) -> None:
+    child("trap 'echo saved; exit 143' TERM; touch ready; while :; do sleep 0.05; done")
+    (tmp_path / ".mark").touch()
 
     def interrupt() -> None:
-        wait_until(lambda: len(read_records(mine.folder)) > 0)
+        wait_until((tmp_path / "ready").exists)
         os.kill(os.getpid(), signal.SIGINT)
 
     soon(interrupt)
-    made = make(Work(mine.folder, ".mark", "", tuple(ONE_THREAD)), Posts())
-    assert made.ending.code == 128 + signal.SIGTERM and made.files == {}
-    assert "saved: start it again" in (made.ending.problem or "")
+    board = Posts()
+    made = make(Work(tmp_path, ".mark", ""), board)
+    assert (made.ending.code, made.ending.problem, made.files) == (143, "saved", {})
+    assert board.posted[0] == (tmp_path, None)
+
+
+def test_a_node_waits_for_the_folder_of_a_run_that_is_still_ending(
+    tmp_path: Path, child: Callable[[str], None]
+) -> None:
+    child("exit 0")
+    (tmp_path / ".mark").touch()
+    freed = list[float]()
+
+    def hold() -> None:
+        with alone_in(tmp_path):
+            held.set()
+            time.sleep(0.6)
+            freed.append(time.monotonic())
+
+    held = threading.Event()
+    soon(hold)
+    held.wait()
+    assert make(Work(tmp_path, ".mark", ""), Posts()).ending.code == 0
+    assert freed and not (time.monotonic() < freed[0])
 
 
 # --- addresses and options
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What the command says, in one line and in less than ten seconds."""
-    started = time.monotonic()
+    """What the command says, in one line."""
     assert main(["study", "digits-mlp-bop", *arguments]) == 1
-    assert time.monotonic() - started < 10
     (line,) = capsys.readouterr().err.splitlines()
     return line
 
 
-def test_an_address_where_nothing_or_something_else_answers_is_refused_soon(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_where_nothing_or_something_else_answers_is_refused_soon(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert connecting.PATIENCE < 8
+    monkeypatch.setattr(connecting, "PATIENCE", 2.0)
+    started = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert f"what answers at 127.0.0.1:{port} is not Ray" in refused(capsys, "--ray", f"127.0.0.1:{port}")
     assert f"nothing answers at 127.0.0.1:{port}" in refused(capsys, "--ray", f"127.0.0.1:{port}")
+    assert time.monotonic() - started < 10
 
 
 def test_what_ray_says_of_an_address_is_passed_on(
@@ -282,3 +333,53 @@ def test_options_that_make_no_sense_are_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert words in refused(capsys, *arguments)
+
+
+class Recorder:
+    """In the place of Ray: remembers what was asked of it."""
+
+    def __init__(self, *nodes: dict[str, float]) -> None:
+        self.asked: list[dict[str, float]] = []
+        self._nodes = nodes
+
+    def remote(self, **asked: float) -> MagicMock:
+        self.asked.append(asked)
+        return MagicMock()
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": node} for node in self._nodes]
+
+
+def test_a_run_takes_its_share_of_a_node() -> None:
+    fake = Recorder({"CPU": 8}, {"CPU": 2, "GPU": 1})
+    assert Cluster(fake, gpu_share=0.25, cpus=2).can_run
+    assert fake.asked[0] == {"num_cpus": 2, "num_gpus": 0.25, "max_retries": RETRIES}
+    assert not Cluster(fake, gpu_share=0.25, cpus=3).can_run
+    assert Cluster(fake, cpus=8).can_run
+    with pytest.raises(ValueError, match="gpu_share"):
+        Cluster(fake, gpu_share=2)
+    with pytest.raises(ValueError, match="cpus"):
+        Cluster(fake, cpus=0)
+
+
+@pytest.mark.parametrize(
+    ("device", "given", "has_gpus", "share"),
+    [
+        ("auto", None, True, 1),
+        ("auto", None, False, 0),
+        ("cpu", None, True, 0),
+        ("cuda", None, False, 1),
+        ("auto", 0.25, False, 0.25),
+    ],
+)
+def test_runs_get_a_gpu_where_there_are_some(device: str, given: float | None, has_gpus: bool, share: float) -> None:
+    assert _gpu_share(argparse.Namespace(device=device, gpu_share=given), has_gpus) == share
+
+
+@pytest.mark.parametrize(
+    ("device", "given", "words"),
+    [("cuda:1", None, "where Ray counts"), ("cpu", 0.5, "share of 0.5"), ("cuda", 0.0, "share of 0")],
+)
+def test_devices_that_contradict_the_share_are_refused(device: str, given: float | None, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        _gpu_share(argparse.Namespace(device=device, gpu_share=given), has_gpus=True)

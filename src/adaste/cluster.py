@@ -21,6 +21,9 @@ RETRIES = 100
 SILENCE = 10.0
 """Seconds without news after which a run does not count as running: its node is lost, and it waits for another."""
 
+ON_THE_HEAD = {"node:__internal_head__": 0.001}
+"""What only the head node has, without which there is no cluster."""
+
 
 class Cluster:
     """A Ray cluster, connected. Ray starts a run as soon as a node has room for it.
@@ -44,7 +47,7 @@ class Cluster:
         self._ray, self._needs = ray, {"GPU": gpu_share, "CPU": cpus}
         self._options, self._variables = tuple(options), dict(variables)
         self._make = ray.remote(num_cpus=cpus, num_gpus=gpu_share, max_retries=RETRIES)(make)
-        self._board = ray.remote(num_cpus=0, max_restarts=-1)(Board).remote()
+        self._board = ray.remote(num_cpus=0, resources=ON_THE_HEAD, max_restarts=-1)(Board).remote()
         self._question = self._board.take.remote()
         self._mark = f".study-{secrets.token_hex(8)}"
         self._tasks: dict[Path, Any] = {}

@@ -7,20 +7,20 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 ADDRESS = re.compile(r"auto|(?:ray://)?(?P<host>[^\s/:]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 
-PATIENCE = 9.0
+PATIENCE = 6.0
 """Seconds for a cluster to answer."""
 
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX"
 """Ray prints into our table what it has to say of nodes, unless it is told which lines to leave out."""
 
-PROBE = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False, logging_level='CRITICAL')"
+PROBE = "import sys, ray; print(flush=True); ray.init(sys.argv[1], log_to_driver=False, logging_level='CRITICAL')"
+"""A process of its own connects first, since ray.init waits for minutes where something else than Ray answers."""
 
 
 @contextmanager
@@ -63,7 +63,6 @@ def _ray() -> Any:
 
 
 def _check_answer(address: str) -> None:
-    deadline = time.monotonic() + PATIENCE
     parts = ADDRESS.fullmatch(address)
     if parts is None:
         raise ValueError(f"the address of a cluster must be HOST:PORT, ray://HOST:PORT or auto, got {address!r}")
@@ -72,22 +71,27 @@ def _check_answer(address: str) -> None:
             socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), PATIENCE / 3).close()
         except (OSError, OverflowError) as error:
             raise ConnectionError(f"nothing answers at {address} ({error}): is Ray running there?") from error
-    _probe(address, deadline - time.monotonic())
+    with subprocess.Popen(
+        [sys.executable, "-c", PROBE, address],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as probe:
+        try:
+            _wait_for(probe, address)
+        finally:
+            probe.kill()
 
 
-def _probe(address: str, seconds: float) -> None:
-    """Connect in a process of its own, since ray.init waits for minutes where something else than Ray answers."""
+def _wait_for(probe: "subprocess.Popen[str]", address: str) -> None:
+    assert probe.stdout is not None
+    probe.stdout.readline()  # it is ready: how long that takes says nothing of the address
     try:
-        probe = subprocess.run(
-            [sys.executable, "-c", PROBE, address],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            start_new_session=True,
-        )
+        _, said = probe.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired as error:
         raise ConnectionError(f"what answers at {address} is not Ray, or too busy to say so") from error
     if probe.returncode:
-        lines = [line for line in probe.stderr.splitlines() if line.strip()] or [f"exit code {probe.returncode}"]
+        lines = [line for line in said.splitlines() if line.strip()] or [f"exit code {probe.returncode}"]
         raise ConnectionError(f"no connection to Ray at {address}: {lines[-1]}")
