@@ -307,11 +307,17 @@ def test_an_address_where_nothing_or_something_else_answers_is_refused_soon(
     assert time.monotonic() - started < 10
 
 
-def test_what_ray_says_of_an_address_is_passed_on(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_what_ray_says_of_an_address_is_passed_on_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "no address")
-    assert "no connection to Ray at auto: ValueError" in refused(capsys, "--ray", "auto")
+    fake = "def init(*address, **options):\n    raise RuntimeError('Version mismatch:\\n  Ray: 1.0\\n  Ray: 2.0\\n')\n"
+    (tmp_path / "ray.py").write_text(fake)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    said = "error: no connection to Ray at auto: Version mismatch: Ray: 1.0 Ray: 2.0"
+    assert refused(capsys, "--ray", "auto") == said
+    monkeypatch.setattr(connecting, "_check_answer", lambda address: None)
+    monkeypatch.setitem(sys.modules, "ray", FakeRay(fake))
+    assert refused(capsys, "--ray", "auto") == said
 
 
 def test_without_the_package_the_error_says_how_to_install_it(
@@ -333,6 +339,26 @@ def test_options_that_make_no_sense_are_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert words in refused(capsys, *arguments)
+
+
+class FakeRay:
+    """A module with this text, and what else is asked of one that is not connected."""
+
+    def __init__(self, text: str) -> None:
+        exec(text, self.__dict__)
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def shutdown(self) -> None: ...
+
+
+def test_a_process_that_is_connected_already_is_not_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = MagicMock()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(RuntimeError, match="connected to Ray already"), connected("auto"):
+        pass
+    assert not ray.shutdown.called
 
 
 class Recorder:

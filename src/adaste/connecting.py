@@ -19,7 +19,14 @@ PATIENCE = 6.0
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX"
 """Ray prints into our table what it has to say of nodes, unless it is told which lines to leave out."""
 
-PROBE = "import sys, ray; print(flush=True); ray.init(sys.argv[1], log_to_driver=False, logging_level='CRITICAL')"
+PROBE = """
+import sys, ray
+print(flush=True)
+try:
+    ray.init(sys.argv[1], log_to_driver=False, logging_level="CRITICAL")
+except Exception as error:
+    sys.exit(" ".join(str(error).split()) or type(error).__name__)
+"""
 """A process of its own connects first, since ray.init waits for minutes where something else than Ray answers."""
 
 
@@ -35,10 +42,17 @@ def connected(address: str) -> Iterator[Any]:
     _check_answer(address)
     try:
         with _own_sigterm():
-            ray.init(address, log_to_driver=False, logging_level="ERROR")
+            _init(ray, address)
         yield ray
     finally:
         ray.shutdown()
+
+
+def _init(ray: Any, address: str) -> None:
+    try:
+        ray.init(address, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:  # of many kinds, often in many lines
+        raise ConnectionError(f"no connection to Ray at {address}: {' '.join(str(error).split())}") from error
 
 
 @contextmanager
@@ -72,7 +86,7 @@ def _check_answer(address: str) -> None:
         except (OSError, OverflowError) as error:
             raise ConnectionError(f"nothing answers at {address} ({error}): is Ray running there?") from error
     with subprocess.Popen(
-        [sys.executable, "-c", PROBE, address],
+        [sys.executable, "-P", "-c", PROBE, address],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
