@@ -13,7 +13,7 @@ from typing import Any
 
 ADDRESS = re.compile(r"auto|(?:ray://)?(?P<host>[^\s/:]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 
-PATIENCE = 6.0
+PATIENCE = 5.0
 """Seconds for a cluster to answer."""
 
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX"

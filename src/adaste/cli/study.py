@@ -4,9 +4,9 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adaste.cli import options
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from adaste.cluster import Cluster
-    from adaste.studies import Job, Processes
+    from adaste.studies import Job, Place, Processes
 
 EXAMPLES = options.examples(
     "adaste study digits-mlp-adaste digits-mlp-binaryconnect --seeds 0,1,2 --processes 2",
@@ -67,17 +67,27 @@ def act(arguments: argparse.Namespace) -> int:
     """Make the runs, and show how they are doing."""
     from rich.console import Console
 
-    from adaste.console import Lines, LiveTable
-    from adaste.studies import State, Study
+    from adaste.connecting import connected
 
     console = Console()
     _check(arguments)
-    jobs = _jobs(arguments)
-    with _processes(arguments, console) if arguments.ray is None else _cluster(arguments, console) as place:
-        _prepare_data(jobs, arguments.data)
-        study = Study(jobs, place)
-        with LiveTable(console) if sys.stdout.isatty() else Lines(console) as display:
-            statuses = study.run(display)
+    with ExitStack() as stack:
+        # Before all that takes seconds to import: a wrong address is refused soon.
+        ray = None if arguments.ray is None else stack.enter_context(connected(arguments.ray))
+        jobs = _jobs(arguments)
+        if ray is None:
+            return _run(jobs, stack.enter_context(_processes(arguments, console)), arguments, console)
+        return _run(jobs, _cluster(ray, arguments, console), arguments, console)
+
+
+def _run(jobs: Sequence["Job"], place: "Place", arguments: argparse.Namespace, console: "Console") -> int:
+    from adaste.console import Lines, LiveTable
+    from adaste.studies import State, Study
+
+    _prepare_data(jobs, arguments.data)
+    study = Study(jobs, place)
+    with LiveTable(console) if sys.stdout.isatty() else Lines(console) as display:
+        statuses = study.run(display)
     if any(status.state is State.FAILED for status in statuses):
         return 1
     return 0 if study.stopped_by is None else 128 + study.stopped_by
@@ -110,29 +120,26 @@ def _processes(arguments: argparse.Namespace, console: "Console") -> Iterator["P
         )
 
 
-@contextmanager
-def _cluster(arguments: argparse.Namespace, console: "Console") -> Iterator["Cluster"]:
+def _cluster(ray: Any, arguments: argparse.Namespace, console: "Console") -> "Cluster":
     """The nodes of a cluster, where the data is at the same place as here."""
     from adaste.cluster import Cluster
-    from adaste.connecting import connected
     from adaste.console import Quiet
     from adaste.data import data_folder
 
-    with connected(arguments.ray) as ray:
-        share = _gpu_share(arguments, has_gpus=ray.cluster_resources().get("GPU", 0) > 0)
-        cpus = arguments.threads or 1
-        device, data = "cuda" if share else "cpu", data_folder(arguments.data).absolute()
-        place = Cluster(
-            ray,
-            gpu_share=share,
-            cpus=cpus,
-            options=_passed_on(arguments, device, data, cpus),
-            variables={COMPILERS: str(cpus)},
-        )
-        if not place.can_run:
-            needed = f"{cpus} CPUs and {share:g} of a GPU" if share else f"{cpus} CPUs"
-            Quiet(console).says(f"no node of the cluster has {needed}: the runs wait until one comes")
-        yield place
+    share = _gpu_share(arguments, has_gpus=ray.cluster_resources().get("GPU", 0) > 0)
+    cpus = arguments.threads or 1
+    device, data = "cuda" if share else "cpu", data_folder(arguments.data).absolute()
+    place = Cluster(
+        ray,
+        gpu_share=share,
+        cpus=cpus,
+        options=_passed_on(arguments, device, data, cpus),
+        variables={COMPILERS: str(cpus)},
+    )
+    if not place.can_run:
+        needed = f"{cpus} CPUs and {share:g} of a GPU" if share else f"{cpus} CPUs"
+        Quiet(console).says(f"no node of the cluster has {needed}: the runs wait until one comes")
+    return place
 
 
 def _gpu_share(arguments: argparse.Namespace, has_gpus: bool) -> float:
