@@ -6,9 +6,10 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"schedules", "records", "signals", "startup", "compiling"},
+    {"schedules", "records", "signals", "startup", "compiling", "locks", "children", "connecting"},
     {"checks", "histogram"},
     {"files"},
+    {"nodes"},
     {"data"},
     {"noise"},
     {"serial", "kernels"},
@@ -28,9 +29,9 @@ ROWS = [
     {"studies"},
     {"paper"},
     {"report"},
-    {"console", "tensorboard"},
+    {"console", "tensorboard", "cluster"},
     {"cli"},
-    {"__main__"},
+    {"__main__", "tied"},
     {"public"},
     {"__init__"},
 ]

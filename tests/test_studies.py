@@ -3,19 +3,22 @@
 import os
 import signal
 import stat
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from adaste.cli import main
 from adaste.cli import options as cli_options
+from adaste.locks import is_taken
 from adaste.mps import shared_gpu
 from adaste.recipes import recipe
 from adaste.results import read_records, read_result
-from adaste.studies import Job, State, Status, Study, folder_of
+from adaste.studies import Job, Processes, State, Status, Study, folder_of
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +37,13 @@ def program(folder: Path, name: str, text: str) -> None:
     path = folder / name
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_a_study_runs_what_is_not_finished_and_a_failure_stops_nobody_else(
@@ -93,7 +103,7 @@ def test_a_closed_terminal_stops_a_study_unless_it_was_told_to_go_on(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     before = signal.signal(signal.SIGHUP, handler)
     try:
-        study = Study([job("digits-mlp-adaste", tmp_path / "runs")])
+        study = Study([job("digits-mlp-adaste", tmp_path / "runs")], Processes())
         (status,) = study.run(lambda statuses: os.kill(os.getpid(), signal.SIGHUP))
         assert signal.getsignal(signal.SIGHUP) is handler
     finally:
@@ -103,7 +113,7 @@ def test_a_closed_terminal_stops_a_study_unless_it_was_told_to_go_on(
 
 
 def test_a_second_signal_kills_the_children(tmp_path: Path) -> None:
-    study = Impatient([job("digits-mlp-adaste", tmp_path, epochs=10_000)])
+    study = Impatient([job("digits-mlp-adaste", tmp_path, epochs=10_000)], Processes())
     started = time.monotonic()
     (status,) = study.run(study.watch)
     assert (status.state, study.stopped_by) == (State.STOPPED, signal.SIGTERM)
@@ -118,9 +128,29 @@ def test_a_killed_child_and_a_folder_that_cannot_be_made_have_failed(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     (tmp_path / "file").touch()
     jobs = [job("digits-mlp-adaste", tmp_path / "runs"), job("digits-mlp-bop", tmp_path / "file")]
-    killed, unmade = Study(jobs).run(lambda statuses: None)
+    killed, unmade = Study(jobs, Processes()).run(lambda statuses: None)
     assert (killed.state, killed.problem) == (State.FAILED, "killed by SIGKILL")
     assert unmade.state is State.FAILED and "Not a directory" in (unmade.problem or "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels leave children alone")
+def test_a_child_does_not_outlive_the_process_that_looks_after_it(tmp_path: Path) -> None:
+    (tmp_path / "recipe.json").write_text(recipe("digits-mlp-adaste", epochs=100_000).to_json())
+    text = "import pathlib, sys, time; from adaste.children import Child; Child(pathlib.Path('.')); time.sleep(100)"
+    parent = subprocess.Popen([sys.executable, "-c", text])
+    try:
+        wait_until(lambda: len(read_records(tmp_path)) > 0)
+        assert is_taken(tmp_path)
+    finally:
+        parent.kill()
+        parent.wait()
+    wait_until(lambda: not is_taken(tmp_path))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels leave children alone")
+def test_a_child_whose_parent_is_gone_already_does_not_start(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-m", "adaste.tied", "-1", "list", "recipes"], capture_output=True)
+    assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, b"")
 
 
 def test_children_get_options_variables_and_a_log_whose_last_line_is_the_problem(
@@ -129,9 +159,10 @@ def test_children_get_options_variables_and_a_log_whose_last_line_is_the_problem
     program(tmp_path, "python", 'echo "$@ $EXTRA"; echo "error: of this kind" >&2; exit 1')
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     mine = job("digits-mlp-adaste", tmp_path / "runs")
-    (status,) = Study([mine, mine], options=["--keep", "3"], variables={"EXTRA": "more"}).run(lambda statuses: None)
+    place = Processes(options=["--keep", "3"], variables={"EXTRA": "more"})
+    (status,) = Study([mine, mine], place).run(lambda statuses: None)
     first, last = (mine.folder / "log.txt").read_text().splitlines()
-    assert first == f"-m adaste train {mine.folder}/recipe.json --folder {mine.folder} --keep 3 more"
+    assert first == f"-m adaste.tied {os.getpid()} train {mine.folder}/recipe.json --folder {mine.folder} --keep 3 more"
     assert (last, status.problem) == ("error: of this kind", "of this kind")
 
 
@@ -152,7 +183,7 @@ def test_a_damaged_or_foreign_folder_fails_alone(
     jobs = [job("digits-mlp-bop", tmp_path / "runs"), job("digits-mlp-adaste", tmp_path / "runs")]
     jobs[0].folder.mkdir(parents=True)
     (jobs[0].folder / file).write_text(content)
-    damaged, other = Study(jobs).run(lambda statuses: None)
+    damaged, other = Study(jobs, Processes()).run(lambda statuses: None)
     assert other.state is State.DONE
     assert damaged.state is (State.DONE if problem is None else State.FAILED)
     assert problem is None or problem in (damaged.problem or "")
@@ -160,7 +191,7 @@ def test_a_damaged_or_foreign_folder_fails_alone(
 
 def test_a_study_needs_processes(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one process, got 0"):
-        Study([], processes=0)
+        Processes(0)
 
 
 def test_wrong_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,11 +10,9 @@ latents.json        the histogram of latents at the end; null where no weight is
 result.json         the outcome; where it exists, the run is finished
 """
 
-import fcntl
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from adaste.engine import algorithms
 from adaste.environment import environment
 from adaste.files import append, remove_unfinished, write_atomically
 from adaste.histogram import histogram
+from adaste.locks import alone_in
 from adaste.observer import SILENT, Observer
 from adaste.recipe import Recipe
 from adaste.records import Record
@@ -107,7 +106,7 @@ def run(
     A finished run is not run again. Ctrl-C and SIGTERM save and raise StoppedError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone_in(folder) if world.leads else nullcontext():
+    with alone_in(folder) if world.leads else nullcontext():
         if world.leads:
             claim(recipe, folder)
         finished: Result | None = world.from_leader(read_result(folder))
@@ -287,17 +286,6 @@ class _Run:
     def _histogram(self) -> dict[str, Any] | None:
         found = histogram([latent for _, latent in self.training.optimizer.latents()])
         return asdict(found) if found else None
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which ends with the process whatever happens to it."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RuntimeError(f"another process trains in {folder}: wait for it, or use another folder") from error
-        yield
 
 
 def _line(record: Record) -> bytes:

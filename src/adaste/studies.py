@@ -1,32 +1,29 @@
-"""Many runs: each in a child process, several at a time. What is finished is skipped, what was interrupted goes on."""
+"""Many runs, at some place several at a time. What is finished is skipped, what was interrupted goes on."""
 
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from types import FrameType, MappingProxyType
+from types import FrameType
+from typing import Protocol
 
+from adaste.children import NO_VARIABLES, Child, Ending
 from adaste.recipe import Recipe
 from adaste.records import Record
 from adaste.results import Result, best_of, claim, read_records, read_result
 
 INTERVAL = 0.25
-"""Seconds between two looks at the children."""
+"""Seconds between two looks at the runs."""
 
 RECENT = 5
 """Epochs whose mean says how long the next ones will take."""
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that let all children save."""
-
-NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+"""The signals that let all runs save."""
 
 
 class State(Enum):
@@ -90,29 +87,73 @@ def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
     return runs / f"{name}-{recipe.digest}"
 
 
-class Study:
-    """Jobs at work, at most `processes` at a time.
+class Place(Protocol):
+    """Where runs are made: in processes of this machine, or on the nodes of a cluster. Folders name the runs."""
 
-        statuses = Study(jobs, processes=4, options=["--device", "cuda"]).run(watch=print)
+    def has_room(self) -> bool:
+        """Whether it takes one more now."""
 
-    options    further arguments of `adaste train`.
-    variables  further environment variables of the children.
-    """
+    def start(self, job: Job) -> None:
+        """Take a run whose folder holds its recipe."""
+
+    def running(self) -> Collection[Path]:
+        """Those at work; one that was taken may still wait."""
+
+    def ended(self) -> Mapping[Path, Ending]:
+        """Those that have ended since this was asked last; their folders hold all they have left."""
+
+    def stop(self) -> None:
+        """Let all save and end."""
+
+    def kill(self) -> None:
+        """End all now."""
+
+
+class Processes:
+    """Children of this process, at most `count` at a time; options and variables are those of each Child."""
 
     def __init__(
-        self,
-        jobs: Sequence[Job],
-        *,
-        processes: int = 1,
-        options: Sequence[str] = (),
-        variables: Mapping[str, str] = NO_VARIABLES,
+        self, count: int = 1, *, options: Sequence[str] = (), variables: Mapping[str, str] = NO_VARIABLES
     ) -> None:
-        if processes < 1:
-            raise ValueError(f"a study needs at least one process, got {processes}")
-        self._jobs, self._processes = list({job.folder: job for job in jobs}.values()), processes
-        self._options, self._variables = list(options), dict(variables)
-        self._waiting = list(self._jobs)
-        self._children: dict[Path, _Child] = {}
+        if count < 1:
+            raise ValueError(f"a study needs at least one process, got {count}")
+        self._count, self._options, self._variables = count, options, variables
+        self._children: dict[Path, Child] = {}
+
+    def has_room(self) -> bool:
+        return len(self._children) < self._count
+
+    def start(self, job: Job) -> None:
+        self._children[job.folder] = Child(job.folder, self._options, self._variables)
+
+    def running(self) -> Collection[Path]:
+        return self._children.keys()
+
+    def ended(self) -> Mapping[Path, Ending]:
+        endings = {folder: ending for folder, child in self._children.items() if (ending := child.ended())}
+        for folder in endings:
+            del self._children[folder]
+        return endings
+
+    def stop(self) -> None:
+        for child in self._children.values():
+            child.stop()
+
+    def kill(self) -> None:
+        for child in self._children.values():
+            child.kill()
+
+
+class Study:
+    """Jobs at work.
+
+    statuses = Study(jobs, Processes(4, options=["--device", "cuda"])).run(watch=print)
+    """
+
+    def __init__(self, jobs: Sequence[Job], place: Place) -> None:
+        self._jobs, self._place = {job.folder: job for job in jobs}, place
+        self._waiting = list(self._jobs.values())
+        self._taken: set[Path] = set()
         self._ended: dict[Path, Status] = {}
         self._read: dict[Path, tuple[int, list[Record]]] = {}
         self._signals: list[int] = []
@@ -125,29 +166,30 @@ class Study:
     def run(self, watch: Callable[[list[Status]], None]) -> list[Status]:
         """Run all jobs; `watch` is told how they are doing, a few times per second and at the end.
 
-        A run that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP let the children save; a second one kills.
+        A run that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP let the runs save; a second one kills.
         """
         with self._listening():
             try:
                 while True:
-                    self._look_after_children()
-                    self._start_children()
+                    self._pass_signals_on()
+                    self._see_who_has_ended()
+                    self._start_others()
                     watch(self.statuses())
-                    if not self._children:
+                    if not self._taken:
                         return self.statuses()
                     time.sleep(INTERVAL)
             finally:
-                for child in self._children.values():
-                    child.kill()
+                self._place.kill()
 
     def statuses(self) -> list[Status]:
         """How every job is doing, in the order they were given."""
-        return [self._ended.get(job.folder) or self._status(job) for job in self._jobs]
+        running = self._place.running()
+        return [self._ended.get(folder) or self._status(job, folder in running) for folder, job in self._jobs.items()]
 
-    def _status(self, job: Job) -> Status:
-        if self._signals and job.folder not in self._children:
+    def _status(self, job: Job, running: bool) -> Status:
+        if self._signals and job.folder not in self._taken:
             return self._seen(job, State.STOPPED)
-        return self._seen(job, State.RUNNING if job.folder in self._children else State.WAITING)
+        return self._seen(job, State.RUNNING if running else State.WAITING)
 
     def _seen(self, job: Job, state: State, problem: str | None = None) -> Status:
         path = job.folder / "metrics.jsonl"
@@ -159,8 +201,24 @@ class Study:
         except ValueError as error:  # damaged files of one run are no reason to end the others
             return Status(job, state, problem=problem or str(error))
 
-    def _start_children(self) -> None:
-        while self._waiting and not self._signals and len(self._children) < self._processes:
+    def _pass_signals_on(self) -> None:
+        if len(self._signals) == 1:
+            self._place.stop()
+        elif self._signals:
+            self._place.kill()
+
+    def _see_who_has_ended(self) -> None:
+        for folder, ending in self._place.ended().items():
+            self._taken.remove(folder)
+            if ending.code == 0:
+                self._ended[folder] = self._seen(self._jobs[folder], State.DONE)
+            elif self._signals:
+                self._ended[folder] = self._seen(self._jobs[folder], State.STOPPED)
+            else:
+                self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
+
+    def _start_others(self) -> None:
+        while self._waiting and not self._signals and self._place.has_room():
             job = self._waiting.pop(0)
             try:
                 job.folder.mkdir(parents=True, exist_ok=True)
@@ -168,24 +226,10 @@ class Study:
                 if read_result(job.folder) is not None:
                     self._ended[job.folder] = self._seen(job, State.DONE)
                 else:
-                    self._children[job.folder] = _Child(job, self._options, self._variables)
+                    self._place.start(job)
+                    self._taken.add(job.folder)
             except (OSError, ValueError) as error:
                 self._ended[job.folder] = Status(job, State.FAILED, problem=str(error))
-
-    def _look_after_children(self) -> None:
-        for child in self._children.values():
-            child.tell(len(self._signals))
-        for folder, child in list(self._children.items()):
-            code = child.process.poll()
-            if code is None:
-                continue
-            del self._children[folder]
-            if code == 0:
-                self._ended[folder] = self._seen(child.job, State.DONE)
-            elif self._signals:
-                self._ended[folder] = self._seen(child.job, State.STOPPED)
-            else:
-                self._ended[folder] = self._seen(child.job, State.FAILED, child.problem(code))
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
@@ -196,7 +240,7 @@ class Study:
         def hear(number: int, frame: FrameType | None) -> None:
             self._signals.append(number)
 
-        # A terminal that is closed would leave the children behind, unless it was said (nohup) that all should go on.
+        # A terminal that is closed would leave the runs behind, unless it was said (nohup) that all should go on.
         heard = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
         before = {number: signal.signal(number, hear) for number in heard}
         try:
@@ -204,44 +248,3 @@ class Study:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-class _Child:
-    """A process that makes a run in a folder that holds its recipe; what it prints goes to log.txt there."""
-
-    def __init__(self, job: Job, options: Sequence[str], variables: Mapping[str, str]) -> None:
-        self.job, self._told = job, 0
-        recipe = job.folder / "recipe.json"
-        self._log = job.folder / "log.txt"
-        with self._log.open("ab") as log:
-            self._start_of_log = log.tell()
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "adaste", "train", str(recipe), "--folder", str(job.folder), *options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **variables},
-                process_group=0,  # a Ctrl-C at the terminal reaches the study alone, which passes it on once
-            )
-
-    def tell(self, signals: int) -> None:
-        """Pass on that so many signals have come: the first lets it save, the next one kills it."""
-        if signals > 0 and self._told == 0:
-            self.process.terminate()
-        if signals > 1 and self._told < 2:
-            self.kill()
-        self._told = signals
-
-    def kill(self) -> None:
-        """End it now, with all processes it has started itself."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-    def problem(self, code: int) -> str:
-        """Why it ended with this code, in one line: the last one it printed."""
-        with self._log.open("rb") as log:
-            log.seek(self._start_of_log)
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-        ending = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return ending if code < 0 or not lines else lines[-1].removeprefix("error: ")

@@ -102,6 +102,14 @@ def not_negative(text: str) -> float:
     return number
 
 
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    number = not_negative(text)
+    if number > 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, got {text!r}")
+    return number
+
+
 def device_named(name: str) -> "torch.device":
     """The device of that name, if this machine has it."""
     import torch
