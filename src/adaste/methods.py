@@ -182,8 +182,8 @@ def pmf(plan: Plan) -> Treatment:
 
 def _mirror_descent(mirror: Mirror, *, stable: bool) -> Callable[[Plan], Treatment]:
     def treat(plan: Plan) -> Treatment:
-        beta = plan.rise(1.0, 2e4)
-        return Treatment(MirrorDescent(mirror, stable, beta), plan.adam(1e-3), rest_lr=plan.fall(1e-3))
+        estimator = MirrorDescent(mirror, stable, plan.rise(1.0, 2e4), absorbing=not stable)
+        return Treatment(estimator, plan.adam(1e-3), rest_lr=plan.fall(1e-3))
 
     return treat
 

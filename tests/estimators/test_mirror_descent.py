@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from helpers_for_estimators import Training, column, many, pairs, slopes, weights
@@ -120,15 +121,52 @@ def test_unstable_form_with_constant_beta_moves_the_dual_point_by_beta_times_the
 @pytest.mark.parametrize("mirror", [adaste.TanhMirror(), adaste.SoftmaxMirror()])
 def test_unstable_form_forgets_how_far_a_saturated_weight_had_gone(mirror):
     far = column([60.0, -60.0])
-    base = lambda groups: torch.optim.SGD(groups, lr=20.0)  # noqa: E731
+    base = lambda groups: torch.optim.SGD(groups, lr=50.0)  # noqa: E731
     stable = Training(far, adaste.MirrorDescent(mirror), base)
     unstable = Training(far, adaste.MirrorDescent(mirror, stable=False), base)
     grad = column([1.0, -1.0])
     assert stable.step(grad).tolist() == pytest.approx([1.0, -1.0])
-    # atanh of the largest weight below 1 is about 18: one step of 20 brings both weights to the other side.
+    # What is left of 60 is 9 (tanh) or 44 (softmax): one step of 50 brings both weights to the other side.
     weight = unstable.step(grad)
     assert torch.isfinite(weight).all()
     assert (weight.sign() == column([-1.0, 1.0])).all()
+
+
+def test_absorbing_unstable_tanh_is_the_published_update_as_float32_computes_it():
+    """(1 + w) / (1 - w + 1e-20) is 0 at w = -1 and 2e20 at w = 1: steps below 15 never leave either end."""
+    one, beta, rate = np.float32(1), np.float32(40), 0.05
+    start = torch.linspace(-2, 2, 41)
+    training = Training(
+        start,
+        adaste.MirrorDescent(stable=False, beta=40.0, absorbing=True),
+        lambda groups: torch.optim.SGD(groups, lr=rate),
+    )
+    w = np.tanh(start.numpy())
+    random = torch.Generator().manual_seed(0)
+    for _ in range(200):
+        grad = torch.randn(41, generator=random)
+        odds = (one + w) / (one - w + np.float32(1e-20)) * np.exp(-2 * beta * np.float32(rate) * grad.numpy())
+        w = (odds - one) / (odds + one + np.float32(1e-20))
+        weight = training.step(grad)
+    assert (np.abs(w) == 1).all()
+    assert (weight.abs() == 1).all()
+    # Their 1 - w is rounded to multiples of 2^-24 near an end, ours is not: a weight may be caught at the other one.
+    assert (w == weight.numpy()).mean() > 0.95
+
+
+@pytest.mark.parametrize("mirror", [adaste.TanhMirror(), adaste.SoftmaxMirror()])
+def test_an_absorbed_weight_never_moves_again_and_others_do(mirror):
+    estimator = adaste.MirrorDescent(mirror, stable=False, absorbing=True)
+    training = Training(column([60.0, -60.0, 1.0]), estimator, lambda groups: torch.optim.SGD(groups, lr=10.0))
+    for _ in range(100):
+        weight = training.step(column([1.0, -1.0, 1.0]))
+    assert weight.flatten().tolist() == [1.0, -1.0, -1.0]
+    assert torch.isfinite(training.latent).all()
+
+
+def test_the_stable_form_absorbs_nothing():
+    with pytest.raises(ValueError, match="absorbing is of the unstable form"):
+        adaste.MirrorDescent(absorbing=True)
 
 
 @pytest.mark.parametrize("mirror", [adaste.TanhMirror(), adaste.SoftmaxMirror()])

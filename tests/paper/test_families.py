@@ -28,7 +28,7 @@ DIGESTS = {
     ("released", "binaryconnect", "cifar10-vgg16", 500, 1): "ec7ec8422b9f6d94",
     ("released", "proxquant", "cifar10-resnet18", 500, 0): "2311c0182b6dc52d",
     ("released", "pmf", "cifar10-resnet18", 500, 0): "f7f4cc835c678054",
-    ("released", "md-softmax", "cifar100-vgg16", 500, 0): "e89924343c309775",
+    ("released", "md-softmax", "cifar100-vgg16", 500, 0): "f237bec3116c9b00",
     ("released", "md-tanh-s", "tiny-imagenet-resnet18", 500, 0): "bd28b3a0e36b1a75",
     ("released", "bayesbinn", "cifar100-vgg16", 500, 2): "9be583000094f556",
     ("released", "adaste", "cifar10-resnet18", 500, 0): "c7ca01d945fc84f5",

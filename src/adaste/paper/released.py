@@ -179,7 +179,8 @@ def _mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: 
         script = tuned.get(place.name)
         if script is None:
             return None
-        return _by_adam(place, epochs, MirrorDescent(mirror, stable, script.beta(epochs)), script.rate, script.drop)
+        estimator = MirrorDescent(mirror, stable, script.beta(epochs), absorbing=not stable)
+        return _by_adam(place, epochs, estimator, script.rate, script.drop)
 
     return make
 
