@@ -5,12 +5,10 @@
 
 Every row is a process of its own, as a user would start it. Images are CIFAR-10 if the data folder has them, else
 random ones of the same size: the speed is the same. An epoch is 390 steps of 128 images. Of the epochs of a run the
-first is left out (kernels are still being chosen in it). Where torch's folder cannot be written, Python compiles all of
-it anew at every start: PYTHONPYCACHEPREFIX=DIR gives it a place for its byte code, which other installations have.
+first is left out (kernels are still being chosen in it).
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import statistics
@@ -36,9 +34,10 @@ OTHER_ENGINES = [
 
 def child(name: str, device_name: str, epochs: int, data: Path | None, engine: str) -> dict[str, Any]:
     """Train in this process; the seconds since the parent started it, and those of every epoch."""
-    from adaste.startup import collect_seldom
+    from adaste.startup import collect_seldom, keep_byte_code
 
     collect_seldom()
+    keep_byte_code()
     import torch
 
     from adaste.engine import algorithms
@@ -231,9 +230,7 @@ def main() -> None:
     arguments.device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
     rows = on_gpu(arguments) if arguments.device.startswith("cuda") else on_cpu(arguments)
     if arguments.output:
-        compiled = Path(importlib.util.cache_from_source(torch.__file__)).exists()
-        about = {**environment(torch.device(arguments.device)), "byte_code_of_torch": compiled}
-        record = {"environment": about, "rows": rows}
+        record = {"environment": environment(torch.device(arguments.device)), "rows": rows}
         write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
 
 

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 
 import adaste
-from adaste.cli import data, evaluate, lists, report, study, train
+from adaste.cli import data, evaluate, lists, report, reproduce, study, train
 from adaste.cli.options import examples
+from adaste.startup import keep_byte_code
 
 EXAMPLES = examples(
     "adaste list recipes                             what there is",
@@ -24,6 +25,7 @@ EXAMPLES = examples(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, and give its exit code: 0 done, 1 failed, 2 not understood, 128 + signal when stopped by one."""
     chosen = parser().parse_args(arguments)
+    keep_byte_code()
     try:
         code: int = chosen.act(chosen)
         sys.stdout.flush()
@@ -52,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"adaste {adaste.__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (train, evaluate, study, report, data, lists):
+    for module in (train, evaluate, study, reproduce, report, data, lists):
         module.add_to(commands)
     return whole
 

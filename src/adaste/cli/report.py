@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "adaste report results                           writes report.html",
     "adaste report runs --format markdown -o tables.md",
+    "adaste report results --figures figures         also figures 3 to 7, overviews and the ablation, as SVG and PDF",
     "",
     "Runs that are unfinished or damaged are left out; the report says which, and why.",
 )
@@ -37,6 +38,7 @@ def add_to(commands: options.Commands) -> None:
         "-o", "--output", metavar="FILE", type=Path, help="the report (default: report.html, .md, .tex or .csv)"
     )
     parser.add_argument("--format", choices=tuple(FORMATS), default="html", help="of the report (default: html)")
+    parser.add_argument("--figures", metavar="DIR", type=Path, help="draw the figures into this folder, too")
     parser.set_defaults(act=act)
 
 
@@ -52,6 +54,10 @@ def act(arguments: argparse.Namespace) -> int:
     write_atomically(output, form.make(collection, arguments.results).encode())
     left_out = f", {_count(collection.problems, 'folder')} left out" if collection.problems else ""
     print(f"{output}: {_count(collection.runs, 'run')}{left_out}")
+    if arguments.figures is not None:
+        from adaste.report.drawings import draw_all
+
+        print(f"{arguments.figures}: {_count(draw_all(collection, arguments.figures), 'file')}")
     return 0
 
 

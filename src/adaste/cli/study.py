@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,14 @@ def add_to(commands: options.Commands) -> None:
     """Add the command."""
     parser = options.command(commands, "study", "make many runs, several at a time", EXAMPLES)
     parser.add_argument("recipes", nargs="+", metavar="FILE|NAME", help="recipes, or JSON files of them or of lists")
+    parser.add_argument("--seeds", type=seeds, default=[], metavar="N,N,...", help="every recipe once with each seed")
+    options.add_changes(parser)
+    add_machines(parser)
+    parser.set_defaults(act=act)
+
+
+def add_machines(parser: argparse.ArgumentParser) -> None:
+    """Where and how many runs are made."""
     parser.add_argument(
         "--processes", type=options.at_least_one, metavar="N", help="runs at a time on this machine (default: 1)"
     )
@@ -46,13 +54,10 @@ def add_to(commands: options.Commands) -> None:
         metavar="SHARE",
         help="of a GPU for each run on a cluster: with 0.25 four share one, 0 is for CPUs (default: 1 if there is one)",
     )
-    parser.add_argument("--seeds", type=seeds, default=[], metavar="N,N,...", help="every recipe once with each seed")
-    options.add_changes(parser)
     options.add_data(parser)
     options.add_runs(parser)
     options.add_running(parser)
     parser.add_argument("--no-mps", action="store_true", help="do not start NVIDIA's Multi-Process Service")
-    parser.set_defaults(act=act)
 
 
 def seeds(text: str) -> list[int]:
@@ -65,6 +70,11 @@ def seeds(text: str) -> list[int]:
 
 def act(arguments: argparse.Namespace) -> int:
     """Make the runs, and show how they are doing."""
+    return perform(arguments, lambda: _jobs(arguments))
+
+
+def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]) -> int:
+    """Make the chosen runs where the arguments say, and show how they are doing."""
     from rich.console import Console
 
     from adaste.connecting import connected
@@ -74,7 +84,7 @@ def act(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         # Before all that takes seconds to import: a wrong address is refused soon.
         ray = None if arguments.ray is None else stack.enter_context(connected(arguments.ray))
-        jobs = _jobs(arguments)
+        jobs = choose()
         if ray is None:
             return _run(jobs, stack.enter_context(_processes(arguments, console)), arguments, console)
         return _run(jobs, _cluster(ray, arguments, console), arguments, console)

@@ -9,7 +9,7 @@ from adaste.paper.family import Family
 from adaste.paper.figures import FIGURES
 from adaste.paper.places import PLACES, Place
 from adaste.paper.released import RELEASED
-from adaste.paper.tables import TABLES
+from adaste.paper.tables import TABLES, Table
 from adaste.recipe import Recipe
 
 EVERYTHING = "all"
@@ -96,7 +96,7 @@ def _parts(target: str, families: Sequence[Family], epochs: int | None) -> Itera
         )
     for table in TABLES.values():
         if target in (table.name, EVERYTHING):
-            for family in [family for family in families if family in table.families] or table.families:
+            for family in _families_of(table, families, strict=target == table.name):
                 for place in table.places:
                     for row in table.rows:
                         yield _Part(family, place, row.method, epochs)
@@ -106,6 +106,15 @@ def _parts(target: str, families: Sequence[Family], epochs: int | None) -> Itera
                 for panel in figure.panels:
                     for method in panel.methods:
                         yield _Part(family, panel.place, method, epochs or figure.epochs)
+
+
+def _families_of(table: Table, wanted: Sequence[Family], *, strict: bool) -> list[Family]:
+    """The wanted families that the table has, all if none is wanted; where one is strict, an error for others."""
+    others = [family.name for family in wanted if family not in table.families]
+    if strict and others:
+        has = ", ".join(family.name for family in table.families)
+        raise ValueError(f"{table.name} has no family {', '.join(others)}; it has {has}")
+    return [family for family in table.families if not wanted or family in wanted]
 
 
 def _chosen(what: str, wanted: Sequence[str], there: set[str]) -> set[str]:

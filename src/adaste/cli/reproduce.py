@@ -1,0 +1,92 @@
+"""`adaste reproduce`: the runs behind a table or figure of the paper."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from adaste.cli import options, study
+
+if TYPE_CHECKING:
+    from adaste.paper.work import Task
+    from adaste.studies import Job
+
+EXAMPLES = options.examples(
+    "adaste reproduce table1 --only cifar10-resnet18 --family released --seeds 3 --epochs 160",
+    "adaste reproduce figure3 --processes 4",
+    "adaste reproduce ablation --epochs 60 --ray head:6379 --gpu-share 0.25",
+    "adaste reproduce all --dry-run",
+    "adaste report runs -o report.html           what came of it",
+    "",
+    "Tables and figures: table1, table2 (the paper's appendix), ablation, figure3 to figure7, all.",
+    "Families: paper (as printed), released (as the published scripts behave), ours (one recipe for all methods).",
+    "What is finished is skipped, what was interrupted goes on.",
+)
+
+
+def add_to(commands: options.Commands) -> None:
+    """Add the command."""
+    parser = options.command(commands, "reproduce", "make the runs behind a table or figure of the paper", EXAMPLES)
+    parser.add_argument("target", metavar="TABLE|FIGURE|all", help="what to reproduce")
+    parser.add_argument("--only", metavar="NAME,...", type=names, default=[], help="settings, as in cifar10-resnet18")
+    parser.add_argument("--methods", metavar="NAME,...", type=names, default=[], help="of these rows alone")
+    parser.add_argument("--family", metavar="NAME,...", type=names, default=[], help="of recipes (default: all it has)")
+    parser.add_argument("--seeds", metavar="N", type=options.at_least_one, default=1, help="runs per cell (default: 1)")
+    parser.add_argument("--epochs", metavar="N", type=options.at_least_one, help="of every run (default: the family's)")
+    parser.add_argument("--dry-run", action="store_true", help="list the runs and an estimate of their GPU hours")
+    study.add_machines(parser)
+    parser.set_defaults(act=act)
+
+
+def names(text: str) -> list[str]:
+    """Words with commas between them."""
+    found = [part.strip() for part in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
+    return found
+
+
+def act(arguments: argparse.Namespace) -> int:
+    """Make the runs, or list them."""
+    if arguments.dry_run:
+        _list(_tasks(arguments), arguments)
+        return 0
+    code = study.perform(arguments, lambda: _jobs(arguments))
+    print(f"`adaste report {arguments.runs}` shows the runs beside the paper's numbers")
+    return code
+
+
+def _tasks(arguments: argparse.Namespace) -> list["Task"]:
+    from adaste.paper.tables import family
+    from adaste.paper.work import tasks
+
+    return tasks(
+        arguments.target,
+        only=arguments.only,
+        methods=arguments.methods,
+        families=[family(name) for name in arguments.family],
+        seeds=arguments.seeds,
+        epochs=arguments.epochs,
+    )
+
+
+def _jobs(arguments: argparse.Namespace) -> list["Job"]:
+    from adaste.studies import Job, folder_of
+
+    return [
+        Job(task.name, task.recipe, folder_of(task.name, task.recipe, arguments.runs)) for task in _tasks(arguments)
+    ]
+
+
+def _list(tasks: Sequence["Task"], arguments: argparse.Namespace) -> None:
+    from adaste.cli.lists import columns
+    from adaste.results import read_result
+    from adaste.studies import folder_of
+
+    rows, hours = [], 0.0
+    for task in tasks:
+        done = read_result(folder_of(task.name, task.recipe, arguments.runs)) is not None
+        hours += 0.0 if done else task.gpu_hours
+        length, seed = f"{task.recipe.epochs} epochs", f"seed {task.recipe.seed}"
+        rows.append((task.name, length, seed, "done" if done else f"{60 * task.gpu_hours:.1f} min"))
+    columns(rows)
+    print(f"{len(tasks)} runs, about {hours:.1f} GPU hours still to do on one H200 (several runs sharing it)")

@@ -1,0 +1,100 @@
+"""Which runs a table or figure needs."""
+
+import pytest
+
+from adaste.paper.collection import addresses_of
+from adaste.paper.figures import FIGURES
+from adaste.paper.tables import FAMILIES, TABLES
+from adaste.paper.work import targets, tasks
+
+RELEASED, OURS, ABLATION = (FAMILIES[name] for name in ("released", "ours", "ablation"))
+
+
+def test_a_table_needs_a_run_per_method_and_setting_of_every_family_that_has_a_recipe() -> None:
+    wanted = {
+        (family.name, row.method, place.name)
+        for family in TABLES["table1"].families
+        for row in TABLES["table1"].rows
+        for place in TABLES["table1"].places
+        if family.recipe(row.method, place) is not None
+    }
+    found = {tuple(address) for task in tasks("table1") for address in addresses_of(task.recipe)}
+    assert wanted <= found
+
+
+def test_each_recipe_is_run_once_even_if_several_families_have_it() -> None:
+    every = tasks("all", epochs=60)
+    digests = [task.recipe.digest for task in every]
+    assert len(digests) == len(set(digests))
+    assert len(tasks("table1", epochs=60, families=[RELEASED], seeds=3)) == 3 * len(
+        tasks("table1", epochs=60, families=[RELEASED])
+    )
+
+
+def test_settings_methods_families_seeds_and_length_can_be_chosen() -> None:
+    chosen = tasks(
+        "table1",
+        only=["cifar10-resnet18"],
+        methods=["adaste", "pmf"],
+        families=[RELEASED],
+        seeds=2,
+        epochs=160,
+    )
+    assert [task.name for task in chosen] == 2 * [
+        "released-cifar10-resnet18-pmf",
+        "released-cifar10-resnet18-adaste",
+    ]
+    assert [(task.recipe.seed, task.recipe.epochs) for task in chosen] == [(0, 160)] * 2 + [(1, 160)] * 2
+
+
+def test_the_beginning_of_a_name_chooses_several_settings_and_nothing_that_only_looks_like_it() -> None:
+    assert {task.place.name for task in tasks("table1", only=["cifar10"])} == {"cifar10-vgg16", "cifar10-resnet18"}
+
+
+def test_a_figure_has_its_own_length_and_the_released_recipes_unless_told_otherwise() -> None:
+    for figure in FIGURES.values():
+        found = tasks(figure.name)
+        assert {task.recipe.epochs for task in found} == {figure.epochs}
+        assert all(task.name.startswith("released-") for task in found)
+        assert len(found) == sum(len(panel.methods) for panel in figure.panels)
+    assert all(task.name.startswith("ours-") for task in tasks("figure3", families=[OURS]))
+
+
+def test_an_hour_of_estimated_work_is_more_for_larger_images_and_longer_runs() -> None:
+    def hours(target: str, place: str, epochs: int) -> float:
+        return sum(task.gpu_hours for task in tasks(target, only=[place], families=[OURS], epochs=epochs))
+
+    assert hours("table1", "cifar10-resnet18", 120) == pytest.approx(2 * hours("table1", "cifar10-resnet18", 60))
+    assert hours("table2", "imagenette-resnet18", 60) > hours("table2", "tiny-imagenet-resnet18", 60)
+    (one,) = tasks("table1", only=["cifar10-resnet18"], methods=["adaste"], families=[OURS], epochs=60)
+    assert one.gpu_hours == pytest.approx(60 * 0.683 / 3600)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"target": "figur3"},
+            r"nothing named 'figur3' to reproduce; near it: figure3.*Figures 1 and 2 show functions",
+        ),
+        (
+            {"target": "table1", "only": ["cifar10-resnet"]},
+            "no setting 'cifar10-resnet' here; near it: cifar10-resnet18",
+        ),
+        ({"target": "table1", "only": ["imagenette-resnet18"]}, "no setting 'imagenette-resnet18' here"),
+        ({"target": "table1", "methods": ["adast"]}, "no method 'adast' here; near it: adaste"),
+        ({"target": "ablation", "families": [OURS]}, "ablation has no family ours; it has ablation"),
+    ],
+)
+def test_what_does_not_exist_is_refused_with_the_nearest_name(arguments, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        tasks(**arguments)
+
+
+def test_all_is_everything_there_is() -> None:
+    assert set(targets()) == {*TABLES, *FIGURES, "all"}
+    every = {task.recipe.digest for task in tasks("all")}
+    assert all({task.recipe.digest for task in tasks(target)} <= every for target in targets())
+    assert {task.recipe.digest for task in tasks("all", families=[ABLATION])} >= {
+        task.recipe.digest for task in tasks("ablation")
+    }

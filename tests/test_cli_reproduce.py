@@ -1,0 +1,71 @@
+"""`adaste reproduce` and `adaste report --figures`, as a user calls them."""
+
+import shutil
+
+import pytest
+from paper_runs import a_recipe, a_run, write_run
+
+from adaste.cli import main
+from adaste.studies import folder_of
+
+
+def test_a_dry_run_lists_what_is_done_and_what_is_to_do(tmp_path, capsys) -> None:
+    recipe = a_recipe("released", "adaste", "cifar10-resnet18", epochs=60)
+    folder = folder_of("released-cifar10-resnet18-adaste", recipe, tmp_path)
+    write_run(a_run(recipe, 93.0), folder)
+    arguments = ["--only", "cifar10-resnet18", "--methods", "adaste,pmf", "--family", "released", "--epochs", "60"]
+    assert main(["reproduce", "table1", *arguments, "--dry-run", "--runs", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["released-cifar10-resnet18-pmf", "60", "epochs", "seed", "0", "0.6", "min"]
+    assert lines[1].split()[-1] == "done"
+    assert lines[2].startswith("2 runs, about 0.0 GPU hours still to do on one H200")
+    assert not list(tmp_path.glob("*pmf*"))
+
+
+def test_runs_are_made_in_processes_of_their_own_and_say_what_they_lack(tmp_path, capsys) -> None:
+    arguments = ["--only", "cifar10-vgg16", "--methods", "adaste", "--family", "ours", "--epochs", "1"]
+    places = ["--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "nothing"), "--device", "cpu"]
+    assert main(["reproduce", "table1", *arguments, *places]) == 1
+    output = capsys.readouterr().out
+    assert "failed" in output
+    assert "cifar10" in output
+    assert "`adaste report" in output
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("ours-cifar10-vgg16-adaste-")
+    assert (folder / "recipe.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table7"], "nothing named 'table7' to reproduce; near it: table2"),
+        (["table1", "--family", "realesed"], "no family 'realesed'; near it: released"),
+        (["table1", "--ray", "localhost:1", "--processes", "2"], "--processes is for one machine"),
+    ],
+)
+def test_mistakes_get_one_clear_line(arguments, message, capsys) -> None:
+    assert main(["reproduce", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_an_empty_name_is_refused_before_anything_is_done(capsys) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "table1", "--only", "cifar10,,"])
+    assert stop.value.code == 2
+    assert "must be names with commas between them" in capsys.readouterr().err
+
+
+def test_a_report_draws_the_figures_there_are_runs_for(tmp_path, capsys) -> None:
+    pytest.importorskip("matplotlib")
+    for method, accuracy in (("adaste", 93.0), ("bayesbinn", 92.0)):
+        recipe = a_recipe("released", method, "cifar10-resnet18", epochs=5)
+        write_run(a_run(recipe, accuracy), tmp_path / "runs" / method)
+    shutil.copytree(tmp_path / "runs" / "adaste", tmp_path / "runs" / "again")
+    output, figures = tmp_path / "report.html", tmp_path / "figures"
+    assert main(["report", str(tmp_path / "runs"), "-o", str(output), "--figures", str(figures)]) == 0
+    assert "2 runs, 1 folder left out" in capsys.readouterr().out
+    assert {"figure3-released.svg", "figure3-released.pdf", "overview-cifar10-resnet18.svg"} <= {
+        path.name for path in figures.iterdir()
+    }
