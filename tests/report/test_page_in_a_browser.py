@@ -14,6 +14,8 @@ from paper_runs import a_recipe, a_run, write_run
 
 from adaste.cli import main
 
+RESULTS = Path(__file__).parents[2] / "results"
+
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to open the page in")
@@ -343,12 +345,21 @@ def test_the_foot_names_version_date_runs_and_hardware(visit: Any) -> None:
     assert "NVIDIA H200 (11 runs)" in foot
 
 
+def test_the_committed_results_make_a_page_without_words_of_the_program(visit: Any, tmp_path: Path) -> None:
+    assert main(["report", str(RESULTS), "-o", str(tmp_path / "ours.html")]) == 0
+    page = visit()
+    page.goto((tmp_path / "ours.html").as_uri())
+    words = page.locator("body").inner_text().split()
+    assert not {"null", "undefined", "NaN", "[object"} & set(words)
+
+
 def test_a_folder_without_runs_makes_a_page_too(visit: Any, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "empty.html")]) == 0
     page = visit()
     page.goto((tmp_path / "empty.html").as_uri())
     assert page.locator("#table1 a.cell").count() == 0
+    assert "null" not in page.locator("body").inner_text()
     assert "No setting is chosen" in page.locator("#panels").inner_text()
 
 

@@ -104,7 +104,7 @@ function renderCurveControls() {
       changed((quantity) => leaveFigure({ quantity })),
     ),
     placeChoice(),
-    lengths.size > 1 ? lengthChoice([...lengths].sort((one, other) => other - one)) : null,
+    ...(lengths.size > 1 ? [lengthChoice([...lengths].sort((one, other) => other - one))] : []),
   );
 }
 
