@@ -27,6 +27,12 @@ def markdown(table: Table, runs: Iterable[Run]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def grid_of_family(table: Table, family: Family, runs: Iterable[Run]) -> str:
+    """One family's part of the table in markdown, for a page that says the rest."""
+    found = grid(table, family, tuple(runs))
+    return "\n".join([*_markdown_grid(found), "", _plain(" ".join(found.remarks)), ""]) if found else "No runs yet.\n"
+
+
 def _markdown_grid(found: Grid) -> list[str]:
     rows = [found.columns, ("---",) * len(found.columns), *found.rows]
     return ["| " + " | ".join(text if text == "---" else _plain(text) for text in row) + " |" for row in rows]
