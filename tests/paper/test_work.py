@@ -75,7 +75,7 @@ def test_an_hour_of_estimated_work_is_more_for_larger_images_and_longer_runs() -
     [
         (
             {"target": "figur3"},
-            r"nothing named 'figur3' to reproduce; near it: figure3.*Figures 1 and 2 show functions",
+            r"nothing named 'figur3' to reproduce; near it: figure3.*Figures 1 and 2 show functions and need no runs",
         ),
         (
             {"target": "table1", "only": ["cifar10-resnet"]},

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "adaste report results                           writes report.html",
     "adaste report runs --format markdown -o tables.md",
-    "adaste report results --figures figures         also figures 3 to 7, overviews and the ablation, as SVG and PDF",
+    "adaste report results --figures figures         also the paper's figures and overviews, as SVG and PDF",
     "",
     "Runs that are unfinished or damaged are left out; the report says which, and why.",
 )

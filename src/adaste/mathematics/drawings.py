@@ -52,10 +52,10 @@ def _styled(draw: Callable[[], "Figure"]) -> Callable[[], "Figure"]:
     @functools.wraps(draw)
     def in_style() -> "Figure":
         try:
-            import matplotlib
+            import matplotlib.style
         except ImportError as error:
             raise ImportError("the drawings need the package matplotlib: pip install 'adaste[demo]'") from error
-        with matplotlib.rc_context(dict(STYLE)):
+        with matplotlib.style.context(dict(STYLE), after_reset=True):
             return draw()
 
     return in_style
@@ -177,10 +177,10 @@ FIGURES: Mapping[str, Callable[[], "Figure"]] = MappingProxyType(
 
 def svg(figure: "Figure") -> bytes:
     """A freshly drawn figure as an SVG file without a date: drawn again, it is the same bytes."""
-    import matplotlib
+    import matplotlib.style
 
     file = io.BytesIO()
-    with matplotlib.rc_context(dict(STYLE)):
+    with matplotlib.style.context(dict(STYLE), after_reset=True):
         figure.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue()
 

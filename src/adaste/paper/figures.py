@@ -1,4 +1,4 @@
-"""The figures that show runs: panels of curves over epochs. Figures 1 and 2 show functions and need none."""
+"""The figures: panels of curves over epochs, made from runs, and two that show functions."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -60,3 +60,6 @@ FIGURES = MappingProxyType(
     }
 )
 """The figures of runs by name."""
+
+ILLUSTRATIONS = MappingProxyType({"figure1": "adaptive-slope", "figure2": "forward-map"})
+"""The figures of functions by name, with what they are called in docs/mathematics.md: they need no runs."""

@@ -92,7 +92,8 @@ def _parts(target: str, families: Sequence[Family], epochs: int | None) -> Itera
     if target not in targets():
         raise ValueError(
             f"there is nothing named {target!r} to reproduce{near(target, targets())}; there are "
-            f"{', '.join(targets())}. Figures 1 and 2 show functions: see docs/mathematics.md"
+            f"{', '.join(targets())}. Figures 1 and 2 show functions and need no runs: "
+            "`adaste report RESULTS --figures DIR` draws them, too"
         )
     for table in TABLES.values():
         if target in (table.name, EVERYTHING):

@@ -1,6 +1,7 @@
 """Figures drawn with matplotlib, in one style and with colours that colour-blind readers can tell apart."""
 
 import io
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -71,6 +72,7 @@ AXES = MappingProxyType({"test_accuracy": "test accuracy (%)", "loss": "training
 def saved(drawing: Drawing, ending: str) -> bytes:
     """The drawing as the content of a file."""
     content = io.BytesIO()
+    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of the dates in matplotlib's own fonts
     with matplotlib.style.context(STYLE, after_reset=True):
         drawing.savefig(content, format=ending, metadata=NO_DATES[ending])
     return content.getvalue()

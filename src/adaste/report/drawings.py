@@ -1,4 +1,4 @@
-"""All figures as files: those of the paper from runs, an overview of every place, and the ablation.
+"""All figures as files: those of the paper, an overview of every place, and the ablation.
 
 Equal runs give equal files: no dates, no random names, and nothing from the user's own settings of matplotlib.
 """
@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from adaste.files import write_atomically
+from adaste.mathematics import drawings as mathematics
 from adaste.paper.collection import Collection, Run
-from adaste.paper.figures import FIGURES
+from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.places import PLACES
 from adaste.paper.tables import FAMILIES, TABLES
 
@@ -21,19 +22,25 @@ FORMATS = ("svg", "pdf", "png")
 
 
 def draw_all(collection: Collection, folder: Path, formats: Sequence[str] = ("svg", "pdf")) -> list[Path]:
-    """Draw whatever there are runs for into `folder`, and give the files that were written."""
+    """Draw figures 1 and 2 and whatever there are runs for into `folder`, and give the files that were written."""
     for name in formats:
         if name not in FORMATS:
             raise ValueError(f"figures are drawn as {', '.join(FORMATS)}, got {name!r}")
     canvas = _canvas()
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, drawing in drawings(collection.runs):
+    for name, drawing in (*illustrations(), *drawings(collection.runs)):
         for ending in formats:
             path = folder / f"{name}.{ending}"
             write_atomically(path, canvas.saved(drawing, ending))
             written.append(path)
     return written
+
+
+def illustrations() -> Iterator[tuple[str, "Drawing"]]:
+    """The figures of the paper that need no runs, by name."""
+    for name, draw in ILLUSTRATIONS.items():
+        yield name, mathematics.FIGURES[draw]()
 
 
 def drawings(runs: Sequence[Run]) -> Iterator[tuple[str, "Drawing"]]:
