@@ -3,7 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 from adaste import serial
 from adaste.admitted import ADMITTED
@@ -107,8 +107,12 @@ class Recipe:
 
     def with_seed(self, seed: int) -> Self:
         """The same recipe with other random numbers, also where an estimator draws some."""
-        seeded = transform(self, lambda part: dataclasses.replace(part, seed=seed) if isinstance(part, Noise) else part)
-        return dataclasses.replace(seeded, seed=seed)
+
+        def reseeded(part: Any) -> Any:
+            return dataclasses.replace(part, seed=seed) if isinstance(part, Noise) and part.seed != seed else part
+
+        seeded = transform(self, reseeded)
+        return seeded if seeded.seed == seed else dataclasses.replace(seeded, seed=seed)
 
 
 RECIPE_CLASSES = MappingProxyType({**ADMITTED, "Recipe": Recipe})

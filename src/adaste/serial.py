@@ -10,6 +10,7 @@ import json
 import math
 import types
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from adaste.checks import near
@@ -105,8 +106,14 @@ def require_types(value: Any) -> None:
 
 def field_types(kind: type) -> dict[str, Any]:
     """The fields of a dataclass with the types their annotations stand for."""
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The annotations of a class, resolved once: that takes longer than all checks."""
+    return get_type_hints(kind)
 
 
 def fits(value: Any, hint: Any) -> bool:
