@@ -63,8 +63,8 @@ def test_the_numbers_in_the_account_are_those_of_its_runs(committed: Collection)
     assert f"and {accuracy(vgg, 60)} % (VGG-16)" in text
 
     mirror = found("released-cifar10-resnet18-md-tanh-s-")
-    curve = f"{accuracy(mirror, 15)} % after epoch 15 of 60, {accuracy(mirror, 24)} after 24, {accuracy(mirror, 30)} after 30"
-    assert curve in text
+    early, middle, late = (accuracy(mirror, epoch) for epoch in (15, 24, 30))
+    assert f"{early} % after epoch 15 of 60, {middle} after 24, {late} after 30" in text
     assert f"training accuracy is {mirror.records[14].train_accuracy:.1f} % after epoch 15" in text
 
     straight, released = found("ours-cifar10-resnet18-straight-through"), found("cifar10-resnet-adaste-49ae")
