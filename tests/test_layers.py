@@ -11,7 +11,7 @@ ROWS = [
     {"files"},
     {"nodes"},
     {"data"},
-    {"noise"},
+    {"noise", "packed"},
     {"serial", "kernels"},
     {"maps", "models", "augment", "bases"},
     {"estimators"},
