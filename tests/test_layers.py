@@ -26,7 +26,7 @@ ROWS = [
     {"recipes", "train"},
     {"observer", "results", "checkpoint", "environment", "choosing"},
     {"evaluate", "runs", "mps"},
-    {"studies"},
+    {"studies", "exporting"},
     {"paper"},
     {"report"},
     {"console", "tensorboard", "cluster"},
