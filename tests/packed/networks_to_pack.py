@@ -223,3 +223,20 @@ class RandomGraph:
         if not self.traced:
             nodes.append(Affine(inputs=inputs, output=self.name(), channels=channels, **self.end(channels)))
         self.put(self.pick(*nodes))
+
+
+def every_operation() -> Graph:
+    """A small network with all operations."""
+    grown = RandomGraph(3, traced=False)
+    grown.shapes = {"input": (2, 4, 4)}
+    fields = {"out_channels": 2, "in_channels": 2, "kernel": (3, 3), "stride": (1, 1), "padding": (1, 1), "groups": 1}
+    grown.put(grown.layer(Convolution, "input", (2, 2, 3, 3), **fields))
+    grown.affine()
+    grown.relu()
+    grown.put(MaxPool(inputs=("t3",), output="t4", kernel=(2, 2), stride=(1, 2), padding=(1, 0)))
+    grown.put(
+        AveragePool(inputs=("t4",), output="t5", kernel=(2, 1), stride=(2, 1), padding=(0, 0), count_padding=False)
+    )
+    grown.join()
+    grown.put(Concatenate(inputs=("t5", "t5"), output="t7"))
+    return grown.graph(0)

@@ -55,20 +55,22 @@ def linear(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     )
 
 
-def batch_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> tuple[Value, None, None]:
-    """aten._native_batch_norm_legit_no_training: a scale and a shift per channel."""
+def batch_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """aten.batch_norm: a scale and a shift per channel."""
+    if a.get("training") or a["running_mean"] is None:
+        raise ValueError("a BatchNorm without running statistics lets an image depend on the others of its batch")
     scale = 1 / np.sqrt(floats(a["running_var"], "the variance") + a["eps"])
     if a["weight"] is not None:
         scale = scale * floats(a["weight"], "the scale")
     shift = -floats(a["running_mean"], "the mean") * scale
     if a["bias"] is not None:
         shift = shift + floats(a["bias"], "the bias")
-    return put_affine(builder, a["input"], scale, shift), None, None
+    return put_affine(builder, a["input"], scale, shift)
 
 
-def batch_norm_of_the_batch(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten._native_batch_norm_legit.no_stats."""
-    raise ValueError("a BatchNorm without running statistics lets an image depend on the others of its batch")
+def functional_batch_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> tuple[Value, None, None]:
+    """aten._native_batch_norm_legit_no_training, which gives more than anybody needs."""
+    return batch_norm(builder, a, shape), None, None
 
 
 def _bias(a: Arguments) -> Array | None:

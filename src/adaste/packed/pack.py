@@ -105,7 +105,7 @@ def _layer_in_bits(node: Weighted, name: str, real: set[str]) -> Node:
     sizes = np.abs(rows)
     scale = sizes[:, 0].astype(np.float64)
     if np.all(sizes == sizes[:, :1]):
-        bits = pack_signs(np.where(rows < 0, -1, 1))  # never 0, as in training
+        bits = pack_signs(np.where(rows < 0, np.int8(-1), np.int8(1)))  # never 0, as in training
         return replace(node, weight=bits, kind="binary", scale=None if np.all(scale == 1) else scale)
     if name in real:
         return node

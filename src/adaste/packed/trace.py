@@ -72,12 +72,17 @@ def _exported(network: nn.Module, images: Tensor) -> ExportedProgram:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # torch's, about itself
             program = torch.export.export(network, (images,), strict=False)
-            # Without decompositions it only removes side effects: what is written in place becomes a value of its own.
-            functional: ExportedProgram = program.run_decompositions({})
-            return functional
+            # With an empty table it only removes side effects: what is written in place becomes a value of its own.
+            return program.run_decompositions({}) if _writes(program) else program
     except Exception as error:  # whatever the code of a model does
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(f"torch.export could not follow the model: {reason}") from error
+
+
+def _writes(program: ExportedProgram) -> bool:
+    """Whether an operation changes a tensor instead of making one."""
+    schemas = [getattr(node.target, "_schema", None) for node in program.graph.nodes]
+    return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
 class _Walk:
@@ -86,6 +91,12 @@ class _Walk:
     def __init__(self, program: ExportedProgram, builder: Builder) -> None:
         self._program, self._builder = program, builder
         self._found: dict[fx.Node, Any] = {}
+        signature = program.graph_signature
+        self._names = {
+            **signature.inputs_to_parameters,
+            **signature.inputs_to_buffers,
+            **signature.inputs_to_lifted_tensor_constants,
+        }
 
     def output(self) -> str:
         """Build all nodes; the name of the output."""
@@ -101,15 +112,9 @@ class _Walk:
 
     def _input(self, node: fx.Node) -> Constant | Value:
         """An input of the program: the images, a parameter, a buffer or another constant."""
-        signature = self._program.graph_signature
-        names = {
-            **signature.inputs_to_parameters,
-            **signature.inputs_to_buffers,
-            **signature.inputs_to_lifted_tensor_constants,
-        }
-        if node.name not in names:
+        name = self._names.get(node.name)
+        if name is None:
             return Value(INPUT, self._builder.shapes[INPUT])
-        name = names[node.name]
         kept = self._program.state_dict if name in self._program.state_dict else self._program.constants
         return Constant(kept[name].detach(), _own(name))
 
