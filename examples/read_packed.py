@@ -22,9 +22,9 @@ def unpacked(content):
         sys.exit("the file is damaged")
     tensors = {}
     for name, entry in header.items():
-        begin, end = entry["data_offsets"]
+        begin, end = (data + offset for offset in entry["data_offsets"])
         dtype = {"U8": "u1", "F32": "<f4"}[entry["dtype"]]
-        tensors[name] = np.frombuffer(content[data + begin : data + end], dtype).reshape(entry["shape"])
+        tensors[name] = np.frombuffer(content[begin:end], dtype).reshape(entry["shape"])
     return json.loads(facts["adaste"]), tensors
 
 
@@ -35,39 +35,33 @@ def windows(x, node, padding):
     return np.lib.stride_tricks.sliding_window_view(padded, node["kernel"], (2, 3))[:, :, ::sh, ::sw]
 
 
-def weight(node, tensors):
-    """One row of real numbers per output."""
-    rows = tensors[node["weight"]]
-    if node["kind"] == "float":
-        return rows.reshape(len(rows), -1)
-    kernel = np.prod(node.get("kernel", 1), dtype=int)
-    count = node.get("in_features") or node["in_channels"] // node["groups"] * kernel
-    return np.unpackbits(rows, axis=1, count=count, bitorder="little") * np.float32(2) - 1
+def product(inputs, node, tensors):
+    """Weights (groups, outputs, count) times inputs (..., groups, count, places)."""
+    groups, count, weight = node.get("groups", 1), inputs.shape[-2], tensors[node["weight"]]
+    if node["kind"] == "binary":
+        weight = np.unpackbits(weight, axis=1, count=count, bitorder="little") * np.float32(2) - 1
+    return weight.reshape(groups, -1, count) @ inputs
 
 
 def convolution(x, node, tensors):
-    patches, groups = windows(x, node, 0.0), node["groups"]
+    patches = windows(x, node, 0.0)
     n, _, rows, columns = patches.shape[:4]
-    inputs = patches.reshape(n, groups, -1, rows, columns, *node["kernel"]).transpose(0, 1, 3, 4, 2, 5, 6)
-    weights = weight(node, tensors).reshape(groups, node["out_channels"] // groups, -1)
-    sums = weights @ inputs.reshape(n, groups, rows * columns, -1).swapaxes(2, 3)
-    return sums.reshape(n, -1, rows, columns)
+    grouped = patches.transpose(0, 1, 4, 5, 2, 3).reshape(n, node["groups"], -1, rows * columns)
+    return product(grouped, node, tensors).reshape(n, -1, rows, columns)
 
 
 def average_pool(x, node, tensors):
-    counted = windows(np.full_like(x, 1.0), node, float(node["count_padding"])).sum((4, 5))
+    counted = windows(np.ones_like(x), node, float(node["count_padding"])).sum((4, 5))
     return windows(x, node, 0.0).sum((4, 5)) / counted
 
 
 COMPUTE = {
     "convolution": convolution,
-    "linear": lambda x, node, tensors: x @ weight(node, tensors).T,
+    "linear": lambda x, node, tensors: product(x[:, None, :, None], node, tensors)[:, 0, :, 0],
     "max_pool": lambda x, node, tensors: windows(x, node, -np.inf).max((4, 5)),
     "average_pool": average_pool,
     "flatten": lambda x, node, tensors: x.reshape(len(x), -1),
-    "affine": lambda x, node, tensors: x,
-    "add": lambda x, node, tensors: x,
-    "relu": lambda x, node, tensors: x,
+    **dict.fromkeys(["affine", "add", "relu"], lambda x, node, tensors: x),
 }
 
 
@@ -88,23 +82,20 @@ def run(facts, tensors, images):
     return values[facts["output"]]
 
 
-def normalised(facts, pixels):
-    """Bytes (n, height, width, channels) as the network wants them."""
+def main(path, images=None):
+    facts, tensors = unpacked(Path(path).read_bytes())
+    if images is None:
+        from sklearn.datasets import load_digits
+
+        pixels = np.round(load_digits().images[:10, :, :, None] * (255 / 16))
+    else:
+        pixels = np.load(images)
     mean, std = (np.array(facts["input"][name], np.float32) for name in ("mean", "std"))
-    return ((pixels / np.float32(255) - mean) / std).transpose(0, 3, 1, 2)
-
-
-def digits():
-    from sklearn.datasets import load_digits
-
-    return np.round(load_digits().images[:10, :, :, None] * (255 / 16)).astype(np.uint8)
+    normalised = ((pixels.astype(np.float32) / 255 - mean) / std).transpose(0, 3, 1, 2)
+    for logits in run(facts, tensors, normalised):
+        names = facts["classes"] or range(len(logits))
+        print(", ".join(f"{names[best]} {logits[best]:.2f}" for best in np.argsort(-logits)[:3]))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    facts, tensors = unpacked(Path(sys.argv[1]).read_bytes())
-    pixels = np.load(sys.argv[2]) if len(sys.argv) == 3 else digits()
-    for logits in run(facts, tensors, normalised(facts, pixels)):
-        names = facts["classes"] or range(len(logits))
-        print(", ".join(f"{names[best]} {logits[best]:.2f}" for best in np.argsort(-logits)[:3]))
+    main(*sys.argv[1:]) if len(sys.argv) in (2, 3) else sys.exit(__doc__)

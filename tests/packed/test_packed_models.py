@@ -31,6 +31,7 @@ NETWORKS = {
     "MLP": MLP(widths=(64, 64)),
     "MLP with biases": MLP(widths=(64,), norm_hidden=False, logits_norm=False),
 }
+FOLDED = ("convolution", "linear")  # with all norms, biases, ReLUs and shortcuts
 SIDES = {"ResNet-34": 25, "ResNet-50": 25, "ResNet for ImageNet": 97}
 
 
@@ -56,7 +57,9 @@ def test_the_networks_of_the_paper_have_the_same_logits(name: str, tmp_path: Pat
     torch.manual_seed(0)
     side = SIDES.get(name, 32)
     model = binarized(NETWORKS[name].build(ImageShape(3, side, side), 10), scale="layer")
-    assert_packed(model, torch.randn(1, 3, side, side), tmp_path)
+    loaded = assert_packed(model, torch.randn(1, 3, side, side), tmp_path)
+    if not NETWORKS[name].affine:  # else a scale may be negative and not pass a max pool
+        assert {node.op for node in loaded.graph.nodes} <= {*FOLDED, "max_pool", "average_pool", "flatten"}
     if name == "ResNet-18":  # in float32 it has 44.7 MB
         assert (tmp_path / "model.safetensors").stat().st_size <= 1_500_000
 
@@ -221,18 +224,14 @@ class Product(nn.Module):
         return (x * x).flatten(1)
 
 
-class OverTheBatch(nn.Module):
+class Noise(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        return x.reshape(-1, 4)
+        return (x + torch.randn(4, 1, 1)).flatten(1)
 
 
-class Everywhere(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.place = nn.Parameter(torch.randn(1, 4, 6, 6))
-
+class Nothing(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        return (x + self.place).flatten(1)
+        return torch.ones(len(x), 3)
 
 
 class Pair(nn.Module):
@@ -244,19 +243,15 @@ class Pair(nn.Module):
     ("layers", "words"),
     [
         ([nn.Sequential(nn.Identity(), nn.Sigmoid())], "the Sigmoid at '1.1' computes aten.sigmoid.default.* may have"),
-        ([nn.MaxPool2d(2, dilation=2)], "the MaxPool2d at '1': dilation must be 1"),
-        ([nn.Conv2d(4, 4, 2, dilation=2)], "the Conv2d at '1': dilation must be 1"),
         ([nn.ConvTranspose2d(4, 4, 2)], "the ConvTranspose2d at '1'"),
         ([nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular")], "the Conv2d at '1' computes aten"),
         ([nn.MaxPool2d(4, ceil_mode=True)], "the MaxPool2d at '1': ceil_mode"),
-        ([nn.AdaptiveAvgPool2d(4)], "from 6 to 4 pixels has windows of different sizes"),
         ([nn.BatchNorm2d(4, track_running_stats=False)], "the BatchNorm2d at '1': a BatchNorm without running"),
-        ([nn.ReLU6()], "the ReLU6 at '1'"),
         ([Product()], "the Product at '1': a product of two values"),
-        ([OverTheBatch()], "leave the images of a batch apart"),
-        ([Everywhere()], "the same all over a channel"),
         ([Branching()], "torch.export could not follow the model"),
         ([Pair()], "must give a tensor"),
+        ([Noise()], "would not compute what the model does"),
+        ([Nothing()], "does not depend on the image"),
         ([], "the output must be flat"),
         ([nn.Flatten(2), nn.Linear(36, 3)], "the Linear at '2': a map"),
     ],
