@@ -84,7 +84,8 @@ def test_help_and_version_do_not_wait_for_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["train"], ["evaluate"], ["study"], ["data"], ["data", "list"], ["data", "get"], ["list"], ["show"]]
+    "command",
+    [["train"], ["evaluate"], ["export"], ["study"], ["data"], ["data", "list"], ["data", "get"], ["list"], ["show"]],
 )
 def test_every_command_explains_itself_with_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:

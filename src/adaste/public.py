@@ -7,6 +7,7 @@ from adaste.inspection import inspect_model, summary
 from adaste.maps import DoubleWell, HardTanh, Tanh, sign
 from adaste.noise import Noise
 from adaste.optim import LatentOptimizer
+from adaste.packed import load_packed, pack
 from adaste.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
 from adaste.weights import Partition, binary_weights
 
@@ -28,6 +29,8 @@ __all__ = [
     "at_step",
     "binary_weights",
     "inspect_model",
+    "load_packed",
+    "pack",
     "sign",
     "summary",
 ]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import adaste
-from adaste.cli import data, evaluate, lists, report, reproduce, study, train
+from adaste.cli import data, evaluate, export, lists, report, reproduce, study, train
 from adaste.cli.options import examples
 from adaste.startup import keep_byte_code
 
@@ -18,6 +18,7 @@ EXAMPLES = examples(
     "adaste train digits-mlp-adaste                  a minute or less",
     "adaste train cifar10-resnet18-adaste --seed 1",
     "adaste evaluate runs/digits-mlp-adaste-...",
+    "adaste export runs/digits-mlp-adaste-... digits.safetensors",
     "adaste COMMAND --help                           more on a command",
 )
 
@@ -54,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"adaste {adaste.__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (train, evaluate, study, reproduce, report, data, lists):
+    for module in (train, evaluate, export, study, reproduce, report, data, lists):
         module.add_to(commands)
     return whole
 

@@ -1,0 +1,280 @@
+"""How fast one-bit networks run on a CPU, beside ONNX Runtime and OpenVINO: latency, memory, start, file size.
+
+    python benchmarks/inference.py                        # what this machine has; engines that are missing are named
+    python benchmarks/inference.py --output FILE.json     # also as a record
+    python benchmarks/inference.py --prepare DIR          # write the networks only (needs torch, onnx, onnxruntime)
+    python benchmarks/inference.py --networks DIR         # measure with these, on a machine without torch
+
+ResNet-18 with binary weights at 32x32 (CIFAR's form, 10 classes) and 224x224 (ImageNet's form, 1,000 classes), the same
+network in every engine. Engines take turns in one process: a round is a few runs of each; minimum and median over all
+rounds. Memory and start are those of a process of its own that loads one network and runs it once.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+START = "ADASTE_BENCHMARK_START"
+ROUNDS, RUNS = 12, 4
+SIZES = (32, 224)
+Run = Callable[[np.ndarray], np.ndarray]
+
+
+# --- the networks ----------------------------------------------------------------------------------------------------
+
+
+def prepare(folder: Path) -> None:
+    """ResNet-18 with random one-bit weights and plausible BatchNorm statistics, in the files of all engines."""
+    import torch
+
+    from adaste.models import ImageShape, ResNet
+    from adaste.packed.format import to_bytes
+    from adaste.packed.onnx_file import to_onnx
+    from adaste.packed.onnx_int8 import to_int8_onnx, with_real_weights
+    from adaste.packed.pack import to_graph
+
+    for size, stem, classes in zip(SIZES, ("small", "large"), (10, 1000), strict=True):
+        torch.manual_seed(0)
+        model = ResNet(depth=18, stem=stem).build(ImageShape(3, size, size), classes)
+        images = torch.randn(32, 3, size, size)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.where(parameter >= 0, 1.0, -1.0) if parameter.ndim > 1 else parameter)
+            model.train()
+            for _ in range(8):  # BatchNorm's statistics
+                model(images)
+        graph = to_graph(model.eval(), images[:1])
+        files = {
+            f"{size}.safetensors": to_bytes(graph),
+            f"{size}.onnx": to_onnx(with_real_weights(graph)),
+            f"{size}-int8.onnx": to_int8_onnx(graph, images.numpy()),
+        }
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        np.save(folder / f"{size}.npy", images.numpy()[:16])
+
+
+# --- the engines -----------------------------------------------------------------------------------------------------
+
+
+def ours(folder: Path, size: int, batch: int, threads: int) -> Run:
+    import adaste_runtime
+
+    return adaste_runtime.load(folder / f"{size}.safetensors", threads=threads)
+
+
+def ours_int8(folder: Path, size: int, batch: int, threads: int) -> Run:
+    import adaste_runtime
+
+    net = adaste_runtime.load(folder / f"{size}.safetensors", threads=threads, int8=True)
+    net.calibrate(np.load(folder / f"{size}.npy"))
+    return net
+
+
+def onnx_runtime(ending: str) -> Callable[..., Run]:
+    def engine(folder: Path, size: int, batch: int, threads: int) -> Run:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        session = onnxruntime.InferenceSession(
+            folder / f"{size}{ending}.onnx", options, providers=["CPUExecutionProvider"]
+        )
+        return lambda images: session.run(None, {"input": images})[0]
+
+    return engine
+
+
+def open_vino(ending: str) -> Callable[..., Run]:
+    def engine(folder: Path, size: int, batch: int, threads: int) -> Run:
+        import openvino
+
+        core = openvino.Core()
+        model = core.read_model(folder / f"{size}{ending}.onnx")
+        model.reshape([batch, 3, size, size])
+        settings = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
+        request = core.compile_model(
+            model, "CPU", {**settings, "INFERENCE_PRECISION_HINT": "f32"}
+        ).create_infer_request()
+        return lambda images: request.infer([images])[0]
+
+    return engine
+
+
+def torch_eager(folder: Path, size: int, batch: int, threads: int) -> Run:
+    import torch
+
+    import adaste
+
+    torch.set_num_threads(threads)
+    network = adaste.load_packed(folder / f"{size}.safetensors").eval()
+
+    def run(images: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return network(torch.from_numpy(images)).numpy()
+
+    return run
+
+
+ENGINES: dict[str, Callable[..., Run]] = {
+    "adaste": ours,
+    "ONNX Runtime": onnx_runtime(""),
+    "OpenVINO": open_vino(""),
+    "torch": torch_eager,
+    "adaste int8": ours_int8,
+    "ONNX Runtime int8": onnx_runtime("-int8"),
+    "OpenVINO int8": open_vino("-int8"),
+}
+FLOAT_PEERS, INT8_PEERS = ("ONNX Runtime", "OpenVINO"), ("ONNX Runtime int8", "OpenVINO int8")
+
+
+# --- the measurements ------------------------------------------------------------------------------------------------
+
+
+def latencies(folder: Path, size: int, batch: int, threads: int, rounds: int) -> dict[str, Any]:
+    """Milliseconds of every engine, in turns, and how far their outputs are from ONNX Runtime's."""
+    images = np.ascontiguousarray(np.load(folder / f"{size}.npy")[:batch])
+    runs: dict[str, Run] = {}
+    for name, engine in ENGINES.items():
+        try:
+            runs[name] = engine(folder, size, batch, threads)
+        except ImportError:
+            continue
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    outputs = {name: np.array(run(images)) for name, run in runs.items()}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            run(images)  # threads of the engine before may still be waiting for work
+            for _ in range(RUNS):
+                began = time.perf_counter()
+                run(images)
+                times[name].append(1000 * (time.perf_counter() - began))
+    exact = outputs.get("ONNX Runtime", outputs["adaste"])
+    return {
+        name: {
+            "min": min(times[name]),
+            "median": statistics.median(times[name]),
+            "error": float(np.abs(outputs[name] - exact).max() / np.abs(exact).max()),
+            "same_top": float((outputs[name].argmax(1) == exact.argmax(1)).mean()),
+        }
+        for name in runs
+    }
+
+
+def child(name: str, folder: Path, size: int) -> dict[str, float]:
+    """Load and run once in this process: seconds since its start, and the most memory it had."""
+    images = np.load(folder / f"{size}.npy")[:1]
+    ENGINES[name](folder, size, 1, 1)(images)
+    seconds = time.time() - float(os.environ[START])
+    return {"seconds": seconds, "peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+
+
+def starts(names: list[str], folder: Path, size: int, repeats: int = 3) -> dict[str, dict[str, float]]:
+    """The quickest start of each engine, and the memory of that process."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    for _ in range(repeats):
+        for name in names:
+            command = [sys.executable, __file__, "--child", name, "--networks", str(folder), "--size", str(size)]
+            environment = {**os.environ, START: str(time.time())}
+            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+            found[name].append(json.loads(done.stdout.splitlines()[-1]))
+    return {name: min(each, key=lambda one: one["seconds"]) for name, each in found.items()}
+
+
+def ratio(row: dict[str, Any], mine: str, peers: tuple[str, ...], what: str = "min") -> float | None:
+    """How many times as fast as the best of the peers."""
+    there = [row[peer][what] for peer in peers if peer in row]
+    return min(there) / row[mine][what] if there and mine in row else None
+
+
+def report(folder: Path, rounds: int) -> dict[str, Any]:
+    rows = []
+    for size in SIZES:
+        for batch in (1, 16):
+            for threads in (1, 2):
+                row = latencies(folder, size, batch, threads, max(2, rounds // batch))
+                rows.append({"size": size, "batch": batch, "threads": threads, "engines": row})
+                told = ", ".join(f"{name} {each['min']:.2f} / {each['median']:.2f}" for name, each in row.items())
+                print(f"{size}x{size}, batch {batch}, {threads} threads, ms minimum / median: {told}")
+                for mine, peers in (("adaste", FLOAT_PEERS), ("adaste int8", INT8_PEERS)):
+                    least, middle = ratio(row, mine, peers), ratio(row, mine, peers, "median")
+                    if least and middle:
+                        against = " and ".join(peers)
+                        print(f"    {mine}: {least:.2f} / {middle:.2f} times as fast as the better of {against}")
+                worst = max(each["error"] for name, each in row.items() if "int8" not in name)
+                print(f"    largest relative difference of float32 engines {worst:.1e}", flush=True)
+    names = list(rows[0]["engines"])
+    processes = {size: starts(names, folder, size) for size in SIZES}
+    files = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.suffix != ".npy"}
+    for size, found in processes.items():
+        for name, each in found.items():
+            mebibytes = each["peak_bytes"] / 2**20
+            print(f"{size}x{size} {name:18} first result {each['seconds']:.2f} s  memory {mebibytes:.0f} MiB")
+    print(", ".join(f"{name} {count:,} bytes" for name, count in files.items()))
+    return {"rows": rows, "processes": processes, "files": files}
+
+
+def environment() -> dict[str, Any]:
+    """What it was measured on, without torch."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
+    wanted = ("avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx_vnni")
+    versions = {}
+    for package in ("adaste-runtime", "numpy", "onnxruntime", "openvino", "torch"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = None
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "processor": next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), ""),
+        "flags": [flag for flag in wanted if flag in flags],
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "packages": versions,
+        "rounds": ROUNDS,
+        "runs_per_round": RUNS,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, help="write a record, as JSON")
+    parser.add_argument("--prepare", type=Path, metavar="DIR", help="write the networks here, and end")
+    parser.add_argument("--networks", type=Path, metavar="DIR", help="networks that were prepared")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of {RUNS} runs each ({ROUNDS})")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(child(arguments.child, arguments.networks, arguments.size)))
+        return
+    if arguments.prepare:
+        arguments.prepare.mkdir(parents=True, exist_ok=True)
+        prepare(arguments.prepare)
+        return
+    with tempfile.TemporaryDirectory() as made:
+        folder = arguments.networks or Path(made)
+        if not arguments.networks:
+            prepare(folder)
+        found = report(folder, arguments.rounds)
+    if arguments.output:
+        arguments.output.write_text(json.dumps({"environment": environment(), **found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

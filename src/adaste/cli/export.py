@@ -1,0 +1,46 @@
+"""`adaste export`: a trained network as a file for other programs."""
+
+import argparse
+from pathlib import Path
+
+from adaste.cli import options
+
+EXAMPLES = options.examples(
+    "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.safetensors     one bit per weight",
+    "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.onnx --network best",
+    "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.onnx --int8 --calibrate 500",
+)
+
+
+def add_to(commands: options.Commands) -> None:
+    """Add the command."""
+    parser = options.command(commands, "export", "write the network of a run as a one-bit file or as ONNX", EXAMPLES)
+    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
+    parser.add_argument("file", metavar="FILE", type=Path, help="model.safetensors (one bit per weight) or model.onnx")
+    parser.add_argument("--network", choices=("last", "best"), default="last", help="of which epoch (default: last)")
+    parser.add_argument("--int8", action="store_true", help="ONNX that computes in 8-bit integers")
+    parser.add_argument(
+        "--calibrate",
+        type=options.at_least_one,
+        metavar="N",
+        help="with --int8: training images that decide on the ranges of values (default: 200)",
+    )
+    options.add_data(parser)
+    parser.set_defaults(act=act)
+
+
+def act(arguments: argparse.Namespace) -> int:
+    """Export, and print how large the file is."""
+    from adaste.data import load
+    from adaste.evaluate import network_of_run
+    from adaste.exporting import export
+
+    if arguments.calibrate and not arguments.int8:
+        raise ValueError("--calibrate is for 8-bit integers: it needs --int8")
+    exported = network_of_run(arguments.run, arguments.network)
+    dataset = load(exported.recipe.data, arguments.data)
+    calibrate = (arguments.calibrate or 200) if arguments.int8 else None
+    written = export(exported, dataset, arguments.file, calibrate=calibrate)
+    ratio = written.float_size / written.size
+    print(f"{arguments.file}: {written.size:,} bytes, 1/{ratio:.1f} of {written.float_size:,} in float32")
+    return 0

@@ -1,0 +1,97 @@
+"""A list of nodes under construction, and what stands for tensors while it grows."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from adaste.packed.graph import INPUT
+from adaste.packed.node import Array, Node, Pair, Shape
+from adaste.packed.nodes import Flatten
+
+BATCH = 2
+"""Images to trace with: more than one, so that a batch is not mistaken for a side of length 1."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A tensor that does not depend on the image, and its name in the model."""
+
+    tensor: Tensor
+    name: str
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that does. `shape` is the one torch sees, without the batch: that of a value, or a view of it."""
+
+    name: str
+    shape: Shape
+
+
+class Builder:
+    """Nodes so far.
+
+    shapes   of all values by name.
+    weights  the names of the parameters that are the weights of layers, by the outputs of these.
+    """
+
+    def __init__(self, input_shape: Shape) -> None:
+        self.nodes: list[Node] = []
+        self.shapes: dict[str, Shape] = {INPUT: input_shape}
+        self.weights: dict[str, str] = {}
+        self._flat: dict[str, str] = {}
+
+    def new_name(self) -> str:
+        """A name for the output of the next node."""
+        return f"t{len(self.nodes) + 1}"
+
+    def name_for(self, weight: Constant) -> str:
+        """The same for a layer with this weight."""
+        name = self.new_name()
+        self.weights[name] = weight.name
+        return name
+
+    def put(self, node: Node) -> Value:
+        """Add a node; what it computes."""
+        shape = node.shape([self.shapes[name] for name in node.inputs])
+        self.nodes.append(node)
+        self.shapes[node.output] = shape
+        return Value(node.output, shape)
+
+    def use(self, value: Value) -> str:
+        """The name of a value as an input; flattened where torch sees it flat."""
+        shape = self.shapes[value.name]
+        if value.shape == shape:
+            return value.name
+        if value.shape != (math.prod(shape),):
+            raise ValueError(f"a map {shape} can be flattened, but not become {value.shape}")
+        if value.name not in self._flat:
+            self._flat[value.name] = self.put(Flatten(inputs=(value.name,), output=self.new_name())).name
+        return self._flat[value.name]
+
+
+Arguments = dict[str, Any]
+"""Those of an operation of torch, by the names in its schema."""
+
+Call = Callable[[Builder, Arguments, tuple[int, ...]], Any]
+"""Adds the nodes of an operation: takes its arguments and the shape of its result, with the batch."""
+
+
+def pair(sides: Sequence[int]) -> Pair:
+    """One number for both directions, or two."""
+    return (sides[0], sides[-1])
+
+
+def constant(found: Any, what: str) -> Constant:
+    """`found`, which must not depend on the image."""
+    if not isinstance(found, Constant):
+        raise ValueError(f"{what} must not depend on the image")
+    return found
+
+
+def floats(found: Any, what: str) -> Array:
+    """A constant in float64, in which scales and shifts are put together."""
+    return constant(found, what).tensor.double().numpy()

@@ -1,0 +1,104 @@
+"""Fewer nodes that compute the same: scales, shifts, ReLUs and sums go into the layer before them.
+
+Every rule takes a node together with the one that makes its input, where nobody else uses that.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+import numpy as np
+
+from adaste.packed.node import Epilogue, Node
+from adaste.packed.nodes import Add, Affine, MaxPool, Relu
+
+Sole = Callable[[str], Node | None]
+"""The node that makes a value, if that has one user and is not the output."""
+
+Change = tuple[Node, list[Node]]
+"""A node that goes, and what takes the place of the one that was looked at."""
+
+
+def fold(nodes: Sequence[Node], output: str) -> tuple[Node, ...]:
+    """Nodes that compute `output` as the given ones do, with as much as possible in each."""
+    folded = list(nodes)
+    sole, place = _sole(folded, output), 0
+    while place < len(folded):
+        change = next((found for rule in RULES if (found := rule(folded[place], sole)) is not None), None)
+        if change is None:
+            place += 1
+            continue
+        gone, instead = change
+        folded[place : place + 1] = instead
+        folded.remove(gone)
+        sole, place = _sole(folded, output), place - 1
+    return tuple(folded)
+
+
+def _sole(nodes: list[Node], output: str) -> Sole:
+    uses = Counter([name for node in nodes for name in node.inputs] + [output, output])
+    makers = {node.output: node for node in nodes}
+    return lambda name: makers.get(name) if uses[name] == 1 else None
+
+
+def affine_into_layer(node: Node, sole: Sole) -> Change | None:
+    """A (scale x + shift) + b = (a scale) x + (a shift + b)."""
+    if not isinstance(node, Affine):
+        return None
+    layer = sole(node.inputs[0])
+    if not _takes_more(layer):
+        return None
+    scale, shift = layer.scale, layer.shift
+    if node.scale is not None:
+        scale = node.scale if scale is None else scale * node.scale
+        shift = None if shift is None else shift * node.scale
+    if node.shift is not None:
+        shift = node.shift if shift is None else shift + node.shift
+    inputs = (*layer.inputs, *node.inputs[1:])
+    return layer, [replace(layer, scale=scale, shift=shift, relu=node.relu, inputs=inputs, output=node.output)]
+
+
+def relu_into_layer(node: Node, sole: Sole) -> Change | None:
+    """The ReLU of a layer, a scale or a sum is done by that."""
+    if not isinstance(node, Relu):
+        return None
+    layer = sole(node.inputs[0])
+    return (layer, [replace(layer, relu=True, output=node.output)]) if isinstance(layer, Epilogue | Add) else None
+
+
+def sum_into_layer(node: Node, sole: Sole) -> Change | None:
+    """A sum is done by the layer that makes one of its terms; it moves to where the other term is known, too."""
+    if not isinstance(node, Add):
+        return None
+    for name, other in (node.inputs, node.inputs[::-1]):
+        layer = sole(name)
+        if _takes_more(layer):
+            return layer, [replace(layer, inputs=(*layer.inputs, other), relu=node.relu, output=node.output)]
+    return None
+
+
+def before_max_pool(node: Node, sole: Sole) -> Change | None:
+    """The maximum of increasing functions is the function of the maximum: a layer before the pool can take it in."""
+    if not isinstance(node, Affine | Relu) or len(node.inputs) > 1 or not _increases(node):
+        return None
+    pool = sole(node.inputs[0])
+    if not isinstance(pool, MaxPool):
+        return None
+    layer = sole(pool.inputs[0])
+    if not (_takes_more(layer) or (isinstance(node, Relu) and isinstance(layer, Epilogue | Add))):
+        return None
+    moved = replace(node, inputs=pool.inputs, output=pool.output)
+    return pool, [moved, replace(pool, inputs=(moved.output,), output=node.output)]
+
+
+def _takes_more(node: Node | None) -> TypeGuard[Epilogue]:
+    """Whether nothing comes behind its scale and shift yet."""
+    return isinstance(node, Epilogue) and len(node.inputs) == 1 and not node.relu
+
+
+def _increases(node: Affine | Relu) -> bool:
+    return isinstance(node, Relu) or node.scale is None or bool(np.all(node.scale >= 0))
+
+
+RULES = (affine_into_layer, relu_into_layer, before_max_pool, sum_into_layer)

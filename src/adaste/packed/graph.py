@@ -1,0 +1,100 @@
+"""A whole packed network: its input, its nodes in the order of execution, its output."""
+
+import math
+from dataclasses import dataclass
+
+from adaste.packed.node import LARGEST, Node, Shape
+
+INPUT = "input"
+"""The name of the images, normalised."""
+
+MOST_NODES = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """A network; checked when made, so that it can be run.
+
+    input_shape  channels, height and width of its images.
+    mean, std    per channel, of pixels in 0..1: what images are normalised with; or None, both.
+    classes      the names of the outputs, or None.
+    recipe       the digest of the recipe it was trained by, or None.
+    producer     what wrote it.
+    """
+
+    input_shape: tuple[int, int, int]
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    recipe: str | None = None
+    producer: str
+    nodes: tuple[Node, ...]
+    output: str
+
+    def __post_init__(self) -> None:
+        if len(self.input_shape) != 3 or not all(1 <= side <= LARGEST for side in self.input_shape):
+            raise ValueError(f"the input must be (channels, height, width), 1 to {LARGEST}, got {self.input_shape}")
+        self._check_normalisation()
+        if len(self.nodes) > MOST_NODES:
+            raise ValueError(f"a network may have {MOST_NODES} nodes, got {len(self.nodes)}")
+        shapes = self.shapes()
+        if self.output not in shapes:
+            raise ValueError(f"the output {self.output!r} is computed by no node")
+        shape = shapes[self.output]
+        if len(shape) != 1:
+            raise ValueError(f"the output must be flat, one number per class, got a map {shape}")
+        if self.classes is not None and len(self.classes) != shape[0]:
+            raise ValueError(f"there must be a name for each of {shape[0]} classes, got {len(self.classes)}")
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers it computes for an image."""
+        return self.shapes()[self.output][0]
+
+    def shapes(self) -> dict[str, Shape]:
+        """The shapes of all values; an error at the first node that cannot be run."""
+        shapes: dict[str, Shape] = {INPUT: self.input_shape}
+        _check_size(self.input_shape)
+        for place, node in enumerate(self.nodes):
+            try:
+                shapes[_new(node.output, shapes)] = _check_size(node.shape([_known(n, shapes) for n in node.inputs]))
+            except ValueError as error:
+                raise ValueError(f"node {place} ({node.op} -> {node.output!r}): {error}") from error
+        return shapes
+
+    def last_uses(self) -> dict[str, int]:
+        """For every value that is used the last node that does; the output counts as used behind all nodes."""
+        return {name: place for place, node in enumerate(self.nodes) for name in node.inputs} | {
+            self.output: len(self.nodes)
+        }
+
+    def _check_normalisation(self) -> None:
+        if (self.mean is None) != (self.std is None):
+            raise ValueError(f"mean and std must both be given or both be None, got {self.mean} and {self.std}")
+        if self.mean is None or self.std is None:
+            return
+        channels = self.input_shape[0]
+        if not len(self.mean) == len(self.std) == channels:
+            raise ValueError(
+                f"mean and std need a number for each of {channels} channels, got {len(self.mean)} and {len(self.std)}"
+            )
+        if not all(map(math.isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
+            raise ValueError(f"mean and std must be finite and std positive, got {self.mean} and {self.std}")
+
+
+def _known(name: str, shapes: dict[str, Shape]) -> Shape:
+    if name not in shapes:
+        raise ValueError(f"its input {name!r} is not computed before it")
+    return shapes[name]
+
+
+def _new(name: str, shapes: dict[str, Shape]) -> str:
+    if name in shapes:
+        raise ValueError(f"there is a value {name!r} already")
+    return name
+
+
+def _check_size(shape: Shape) -> Shape:
+    if math.prod(shape) > LARGEST:
+        raise ValueError(f"a value may hold {LARGEST} numbers, {shape} are more")
+    return shape

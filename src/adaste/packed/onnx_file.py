@@ -1,0 +1,191 @@
+"""A packed network as ONNX, in standard operators.
+
+Binary weights are int8 initializers of +-1 that a Cast makes float32, a quarter of the size; scales come behind the
+convolution, as in the one-bit file.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from adaste.packed.graph import INPUT, Graph
+from adaste.packed.node import Array, Epilogue, Node, Weighted
+from adaste.packed.nodes import (
+    Add,
+    Affine,
+    AveragePool,
+    Concatenate,
+    Convolution,
+    Flatten,
+    Linear,
+    MaxPool,
+    Pool,
+    Relu,
+)
+
+OPSET, IR_VERSION = 17, 8
+"""Old enough for every runtime in use."""
+
+OUTPUT = "logits"
+
+Attributes = Mapping[str, Any]
+NONE: Attributes = MappingProxyType({})
+
+Step = tuple[str, list[str], Attributes]
+"""An operator, its inputs besides the first, its attributes."""
+
+
+def to_onnx(graph: Graph) -> bytes:
+    """The ONNX file of a network: "input" (n, channels, height, width), normalised, to "logits" (n, classes)."""
+    onnx = require_onnx()
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    model = _Model(graph)
+    for node in graph.nodes:
+        NODES[type(node)](model, node)
+    model.put("Identity", [graph.output], OUTPUT)
+    body = helper.make_graph(
+        model.nodes,
+        "adaste",
+        [helper.make_tensor_value_info(INPUT, floats, ["n", *graph.input_shape])],
+        [helper.make_tensor_value_info(OUTPUT, floats, ["n", graph.outputs])],
+        model.tensors,
+    )
+    made = helper.make_model(
+        body,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name=graph.producer,
+    )
+    facts = {"classes": graph.classes, "mean": graph.mean, "std": graph.std, "recipe": graph.recipe}
+    helper.set_model_props(made, {name: json.dumps(fact) for name, fact in facts.items() if fact is not None})
+    onnx.checker.check_model(made, full_check=True)
+    content: bytes = made.SerializeToString(deterministic=True)
+    return content
+
+
+def require_onnx() -> Any:
+    """The package onnx."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise RuntimeError(f"ONNX needs the package {error.name}: pip install 'adaste[onnx]'") from error
+    return onnx
+
+
+class _Model:
+    """Operators and tensors so far."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._onnx, self._shapes = require_onnx(), graph.shapes()
+        self.nodes: list[Any] = []
+        self.tensors: list[Any] = []
+
+    def tensor(self, name: str, value: Array) -> str:
+        """Add a tensor; its name."""
+        self.tensors.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def channels(self, node: Node, name: str, value: Array) -> str:
+        """Add a number for every channel of a node's output, in the shape that ONNX wants beside that."""
+        sides = len(self._shapes[node.output]) - 1
+        return self.tensor(f"{node.output}.{name}", value.astype(np.float32).reshape(-1, *[1] * sides))
+
+    def put(self, op: str, inputs: Sequence[str], output: str, attributes: Attributes = NONE) -> str:
+        """Add an operator; the name of its output."""
+        self.nodes.append(self._onnx.helper.make_node(op, list(inputs), [output], output, **attributes))
+        return output
+
+    def chain(self, value: str, steps: Sequence[Step], output: str) -> None:
+        """Add operators of which each takes what the one before gives."""
+        for place, (op, others, attributes) in enumerate(steps, start=1):
+            name = output if place == len(steps) else f"{output}.{place}"
+            value = self.put(op, [value, *others], name, attributes)
+
+
+def _convolution(model: _Model, node: Convolution) -> None:
+    attributes = {**_window(node), "group": node.groups}
+    model.chain(node.inputs[0], [("Conv", _weights(model, node), attributes), *_end(model, node)], node.output)
+
+
+def _linear(model: _Model, node: Linear) -> None:
+    model.chain(node.inputs[0], [("Gemm", _weights(model, node), {"transB": 1}), *_end(model, node)], node.output)
+
+
+def _affine(model: _Model, node: Affine) -> None:
+    model.chain(node.inputs[0], _end(model, node) or [("Identity", [], NONE)], node.output)
+
+
+def _weights(model: _Model, node: Weighted) -> list[str]:
+    """The weight, and the bias where no scale comes between it and the sums."""
+    name = f"{node.output}.weight"
+    if node.kind == "binary":
+        signs = model.tensor(f"{name}.signs", node.dense())
+        inputs = [model.put("Cast", [signs], name, {"to": 1})]
+    else:
+        inputs = [model.tensor(name, node.weight.astype(np.float32))]
+    if node.scale is None and node.shift is not None:
+        inputs.append(model.tensor(f"{node.output}.bias", node.shift.astype(np.float32)))
+    return inputs
+
+
+def _end(model: _Model, node: Epilogue) -> list[Step]:
+    """What comes behind the sums."""
+    steps: list[Step] = []
+    if node.scale is not None:
+        steps.append(("Mul", [model.channels(node, "scale", node.scale)], NONE))
+    if node.shift is not None and (node.scale is not None or not isinstance(node, Weighted)):
+        steps.append(("Add", [model.channels(node, "shift", node.shift)], NONE))
+    if len(node.inputs) == 2:
+        steps.append(("Add", [node.inputs[1]], NONE))
+    if node.relu:
+        steps.append(("Relu", [], NONE))
+    return steps
+
+
+def _window(node: Convolution | Pool) -> Attributes:
+    return {"kernel_shape": node.kernel, "strides": node.stride, "pads": [*node.padding, *node.padding]}
+
+
+def _max_pool(model: _Model, node: MaxPool) -> None:
+    model.put("MaxPool", node.inputs, node.output, _window(node))
+
+
+def _average_pool(model: _Model, node: AveragePool) -> None:
+    attributes = {**_window(node), "count_include_pad": int(node.count_padding)}
+    model.put("AveragePool", node.inputs, node.output, attributes)
+
+
+def _flatten(model: _Model, node: Flatten) -> None:
+    model.put("Flatten", node.inputs, node.output)
+
+
+def _add(model: _Model, node: Add) -> None:
+    steps: list[Step] = [("Add", [node.inputs[1]], NONE)]
+    model.chain(node.inputs[0], [*steps, ("Relu", [], NONE)] if node.relu else steps, node.output)
+
+
+def _relu(model: _Model, node: Relu) -> None:
+    model.put("Relu", node.inputs, node.output)
+
+
+def _concatenate(model: _Model, node: Concatenate) -> None:
+    model.put("Concat", node.inputs, node.output, {"axis": 1})
+
+
+NODES: MappingProxyType[type[Node], Callable[[_Model, Any], None]] = MappingProxyType(
+    {
+        Convolution: _convolution,
+        Linear: _linear,
+        Affine: _affine,
+        MaxPool: _max_pool,
+        AveragePool: _average_pool,
+        Flatten: _flatten,
+        Add: _add,
+        Relu: _relu,
+        Concatenate: _concatenate,
+    }
+)
+"""How each node becomes operators of ONNX."""

@@ -1,0 +1,148 @@
+"""pack(model, example): a torch model with binary weights as a one-bit file."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import adaste
+from adaste.checks import near
+from adaste.files import write_atomically
+from adaste.packed.bits import pack_signs
+from adaste.packed.folding import fold
+from adaste.packed.format import to_bytes
+from adaste.packed.graph import INPUT, Graph
+from adaste.packed.module import PackedNetwork
+from adaste.packed.node import Node, Weighted
+from adaste.packed.trace import Traced, trace
+
+AGREEMENT = 0.01
+"""Of the largest logit: far above rounding, far below what a wrong node does."""
+
+
+def pack(
+    model: nn.Module,
+    example: Tensor,
+    *,
+    path: str | Path | None = None,
+    classes: Sequence[str] | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    recipe: str | None = None,
+    float_layers: str | Iterable[str] = (),
+    allow_float: bool = False,
+) -> bytes:
+    """The one-bit file of `model`, written to `path` if that is given; `adaste.load_packed` reads it.
+
+    The model is packed as it computes in evaluation mode, in float32. The weights of its convolutions and linear layers
+    must be binary, +-s or +-s per output: `with optimizer.binarized(model)` makes them so.
+
+    example        images (n, channels, height, width), normalised, of the size the network is for.
+    classes        the names of its outputs.
+    mean, std      per channel, of pixels in 0..1: what its images are normalised with.
+    recipe         what to call the way it was trained.
+    float_layers   patterns of names of layers, or of their weights, that may be real.
+    allow_float    any may.
+    """
+    graph = to_graph(
+        model,
+        example,
+        classes=classes,
+        mean=mean,
+        std=std,
+        recipe=recipe,
+        float_layers="*" if allow_float else float_layers,
+    )
+    content = to_bytes(graph)
+    if path is not None:
+        write_atomically(Path(path), content)
+    return content
+
+
+def to_graph(
+    model: nn.Module,
+    example: Tensor,
+    *,
+    classes: Sequence[str] | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    recipe: str | None = None,
+    float_layers: str | Iterable[str] = (),
+) -> Graph:
+    """What `pack` writes."""
+    traced = trace(model, example)
+    patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
+    nodes, output = _renamed(fold(_in_bits(traced, patterns), traced.output), traced.output)
+    graph = Graph(
+        input_shape=traced.input_shape,
+        mean=None if mean is None else tuple(map(float, mean)),
+        std=None if std is None else tuple(map(float, std)),
+        classes=None if classes is None else tuple(classes),
+        recipe=recipe,
+        producer=f"adaste {adaste.__version__}",
+        nodes=nodes,
+        output=output,
+    )
+    _check(graph, example, traced.logits)
+    return graph
+
+
+def _in_bits(traced: Traced, float_layers: tuple[str, ...]) -> list[Node]:
+    """The nodes with binary weights, except for layers that may be real and are."""
+    real = _matching(float_layers, list(traced.weights.values()))
+    return [
+        _layer_in_bits(node, traced.weights[node.output], real) if isinstance(node, Weighted) else node
+        for node in traced.nodes
+    ]
+
+
+def _layer_in_bits(node: Weighted, name: str, real: set[str]) -> Node:
+    rows = node.weight.reshape(node.outputs, -1)
+    sizes = np.abs(rows)
+    scale = sizes[:, 0].astype(np.float64)
+    if np.all(sizes == sizes[:, :1]):
+        bits = pack_signs(np.where(rows < 0, np.int8(-1), np.int8(1)))  # never 0, as in training
+        return replace(node, weight=bits, kind="binary", scale=None if np.all(scale == 1) else scale)
+    if name in real:
+        return node
+    row = int(np.argmax(np.any(sizes != sizes[:, :1], axis=1)))
+    raise ValueError(
+        f"{name} is not binary: the weights of its output {row} have sizes from {sizes[row].min():.6g} to "
+        f"{sizes[row].max():.6g}, where one bit needs a single size. Pack inside `with optimizer.binarized(model):`, "
+        "or export the run with `adaste export`; a layer that is to stay real must be named in float_layers, or "
+        "allow_float=True"
+    )
+
+
+def _matching(patterns: tuple[str, ...], weights: list[str]) -> set[str]:
+    """The weights whose name, or whose layer's name, matches a pattern."""
+    found: set[str] = set()
+    for pattern in patterns:
+        matched = {name for name in weights for part in (name, name.rpartition(".")[0]) if fnmatchcase(part, pattern)}
+        if not matched:
+            raise ValueError(f"the float_layers pattern {pattern!r} matches no layer's weight{near(pattern, weights)}")
+        found |= matched
+    return found
+
+
+def _renamed(nodes: tuple[Node, ...], output: str) -> tuple[tuple[Node, ...], str]:
+    """The same with values that are numbered in the order of execution."""
+    names = {INPUT: INPUT, **{node.output: f"t{place}" for place, node in enumerate(nodes, start=1)}}
+    renamed = [replace(node, inputs=tuple(names[n] for n in node.inputs), output=names[node.output]) for node in nodes]
+    return tuple(renamed), names[output]
+
+
+@torch.no_grad()
+def _check(graph: Graph, example: Tensor, wanted: Tensor) -> None:
+    """Tracing a foreign model can go wrong in ways nobody foresaw; no file with other logits leaves this room."""
+    found = PackedNetwork(graph)(example.detach().cpu().float())
+    difference, size = (found - wanted).abs().max().item(), wanted.abs().max().item()
+    if not difference <= AGREEMENT * size:
+        raise ValueError(
+            f"the packed network would not compute what the model does: its logits for the example differ by up to "
+            f"{difference:.3g}, the largest is {size:.3g}"
+        )

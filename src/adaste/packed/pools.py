@@ -1,0 +1,96 @@
+"""Pools of torch as nodes; those that adapt to an image get the one size they have for images of one size."""
+
+import itertools
+import math
+
+from adaste.packed.building import Arguments, Builder, Value, pair
+from adaste.packed.node import Pair
+from adaste.packed.nodes import AveragePool, MaxPool
+
+
+def max_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """aten.max_pool2d."""
+    if pair(a["dilation"]) != (1, 1):
+        raise ValueError(f"dilation must be 1, got {a['dilation']}")
+    kernel, stride, padding = _window(a)
+    inputs = (builder.use(a["self"]),)
+    node = MaxPool(inputs=inputs, output=builder.new_name(), kernel=kernel, stride=stride, padding=padding)
+    return _of_size(builder.put(node), shape)
+
+
+def average_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """aten.avg_pool2d."""
+    if a["divisor_override"] is not None:
+        raise ValueError(f"divisor_override is not possible, got {a['divisor_override']}")
+    kernel, stride, padding = _window(a)
+    node = AveragePool(
+        inputs=(builder.use(a["self"]),),
+        output=builder.new_name(),
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+        count_padding=a["count_include_pad"],
+    )
+    return _of_size(builder.put(node), shape)
+
+
+def adaptive_max_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> tuple[Value, None]:
+    """aten.adaptive_max_pool2d."""
+    kernel, stride = _adapted(a["self"], shape)
+    inputs = (builder.use(a["self"]),)
+    node = MaxPool(inputs=inputs, output=builder.new_name(), kernel=kernel, stride=stride, padding=(0, 0))
+    return builder.put(node), None
+
+
+def adaptive_average_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """aten.adaptive_avg_pool2d."""
+    kernel, stride = _adapted(a["self"], shape)
+    return _mean_of_windows(builder, a["self"], kernel, stride)
+
+
+def mean(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """aten.mean over all of a map."""
+    x = a["self"]
+    if len(x.shape) != 3 or a["dim"] is None or sorted(dim % 4 for dim in a["dim"]) != [2, 3]:
+        raise ValueError(f"a mean must be over height and width of a map, got dimensions {a['dim']} of {x.shape}")
+    pooled = _mean_of_windows(builder, x, pair(x.shape[1:]), (1, 1))
+    return Value(pooled.name, tuple(shape[1:]))
+
+
+def _mean_of_windows(builder: Builder, x: Value, kernel: Pair, stride: Pair) -> Value:
+    inputs = (builder.use(x),)
+    output = builder.new_name()
+    node = AveragePool(inputs=inputs, output=output, kernel=kernel, stride=stride, padding=(0, 0), count_padding=False)
+    return builder.put(node)
+
+
+def _window(a: Arguments) -> tuple[Pair, Pair, Pair]:
+    kernel = pair(a["kernel_size"])
+    return kernel, pair(a["stride"]) if a["stride"] else kernel, pair(a["padding"])
+
+
+def _of_size(value: Value, shape: tuple[int, ...]) -> Value:
+    """`value`, if rounding up (ceil_mode) gives no more windows than rounding down."""
+    if value.shape != tuple(shape[1:]):
+        raise ValueError(f"ceil_mode is not possible where it changes the size, {value.shape} to {tuple(shape[1:])}")
+    return value
+
+
+def _adapted(x: Value, shape: tuple[int, ...]) -> tuple[Pair, Pair]:
+    """The kernel and the stride that an adaptive pool has for images of this size."""
+    if len(x.shape) != 3:
+        raise ValueError(f"a pool must be of maps, got {x.shape}")
+    (rows, row_step), (columns, column_step) = (
+        _even(size, count) for size, count in zip(x.shape[1:], shape[2:], strict=True)
+    )
+    return (rows, columns), (row_step, column_step)
+
+
+def _even(size: int, count: int) -> tuple[int, int]:
+    """Window and step of `count` windows over `size` pixels, as torch puts them, if all are alike."""
+    begins = [place * size // count for place in range(count)]
+    lengths = {math.ceil((place + 1) * size / count) - begin for place, begin in enumerate(begins)}
+    steps = {later - begin for begin, later in itertools.pairwise(begins)} or {1}
+    if len(lengths) > 1 or len(steps) > 1:
+        raise ValueError(f"an adaptive pool from {size} to {count} pixels has windows of different sizes")
+    return lengths.pop(), steps.pop()

@@ -1,0 +1,149 @@
+"""`adaste export`: from a run to a one-bit file and to ONNX, with the accuracy of the run."""
+
+import builtins
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from networks_to_pack import assert_same, logits_of
+from small_runs import small_data, small_recipe, small_run
+
+import adaste
+from adaste.augment import Augmentation
+from adaste.cli import main
+from adaste.data import load
+from adaste.evaluate import network_of_run, restore
+from adaste.exporting import export, graph_of_run
+from adaste.packed.node import Weighted
+from adaste.results import read_result
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Path:
+    """A finished run on the digits, not to be changed."""
+    pytest.importorskip("sklearn")
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    arguments = ["--epochs", "2", "--folder", str(folder), "--data", str(data_folder), "--threads", "1"]
+    assert main(["train", "digits-vgg-small-adaste", "--set", "precision=float32", *arguments]) == 0
+    return folder
+
+
+@pytest.fixture
+def command(trained: Path, data_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Runs `adaste export` on the run: its exit code, what it printed, and the path of the file."""
+
+    def call(name: str, *arguments: str, run: Path = trained) -> tuple[int, str, Path]:
+        path = tmp_path / name
+        code = main(["export", str(run), str(path), "--data", str(data_folder), *arguments])
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err, path
+
+    return call
+
+
+def test_the_one_bit_file_of_a_run_reaches_its_accuracy(command, trained: Path, data_folder: Path) -> None:
+    code, printed, path = command("digits.safetensors")
+    assert code == 0 and f"{path.stat().st_size:,} bytes, 1/2" in printed and "in float32" in printed
+    dataset, exported = load("digits", data_folder), network_of_run(trained)
+    packed = adaste.load_packed(path)
+    assert packed.graph.classes == dataset.classes
+    assert (packed.graph.mean, packed.graph.std) == (dataset.mean, dataset.std)
+    assert packed.graph.recipe == exported.recipe.digest
+    images = Augmentation((), dataset.mean, dataset.std).prepare(
+        torch.from_numpy(np.array(dataset.test.images)), torch.float32
+    )
+    logits = logits_of(packed, images)
+    assert_same(logits, logits_of(restore(exported, dataset, CPU), images))
+    accuracy = 100 * (logits.argmax(1).numpy() == dataset.test.labels).mean()
+    result = read_result(trained)
+    assert result is not None and accuracy == pytest.approx(result.last_accuracy, abs=0.21)
+
+
+def test_the_best_network_can_be_exported_too(command, trained: Path) -> None:
+    code, _, path = command("best.safetensors", "--network", "best")
+    assert code == 0 and path.exists()
+
+
+def test_onnx_of_a_run_has_the_same_logits_at_a_quarter_of_the_size(command, trained: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    one_bit = command("digits.safetensors")[2]
+    code, printed, path = command("digits.onnx")
+    assert code == 0 and "1/3." in printed
+    session = runtime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    images = np.random.default_rng(0).standard_normal((5, 1, 8, 8)).astype(np.float32)
+    (logits,) = session.run(["logits"], {"input": images})
+    assert_same(logits, logits_of(adaste.load_packed(one_bit), torch.from_numpy(images)))
+    facts = session.get_modelmeta().custom_metadata_map
+    assert json.loads(facts["classes"]) == list("0123456789")
+    assert json.loads(facts["recipe"]) == network_of_run(trained).recipe.digest
+
+
+def test_int8_onnx_keeps_the_accuracy(command, trained: Path, data_folder: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    code, printed, path = command("digits.onnx", "--int8", "--calibrate", "50")
+    assert code == 0 and len(printed.splitlines()) == 1
+    dataset = load("digits", data_folder)
+    images = Augmentation((), dataset.mean, dataset.std).prepare(
+        torch.from_numpy(np.array(dataset.test.images)), torch.float32
+    )
+    session = runtime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    (logits,) = session.run(None, {"input": images.numpy()})
+    exact = logits_of(restore(network_of_run(trained), dataset, CPU), images).numpy()
+    assert (logits.argmax(1) == exact.argmax(1)).mean() > 0.97
+    assert 0 < np.abs(logits - exact).mean() < 0.02 * np.abs(exact).max()  # 8 bits, but no nonsense
+    assert "classes" in session.get_modelmeta().custom_metadata_map
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("digits.txt", [], "must end in .safetensors"),
+        ("digits.safetensors", ["--int8"], "a form of ONNX"),
+        ("digits.onnx", ["--calibrate", "5"], "needs --int8"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(command, name: str, arguments: list[str], words: str) -> None:
+    code, printed, path = command(name, *arguments)
+    assert code == 1 and words in printed and not path.exists()
+
+
+def test_a_folder_that_is_no_run_is_refused(command, tmp_path: Path) -> None:
+    code, printed, _ = command("x.safetensors", run=tmp_path)
+    assert code == 1 and "is not the folder of a run" in printed
+
+
+@pytest.mark.parametrize("arguments", [[], ["--int8"]])
+def test_without_the_packages_onnx_says_what_to_install(command, monkeypatch, arguments: list[str]) -> None:
+    importing = builtins.__import__
+
+    def refuse(name: str, *others: object, **named: object) -> object:
+        if name.startswith("onnx"):
+            raise ImportError(f"no {name}", name=name)
+        return importing(name, *others, **named)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    code, printed, path = command("digits.onnx", *arguments)
+    assert code == 1 and "pip install 'adaste[onnx]'" in printed and not path.exists()
+
+
+def test_a_run_in_full_precision_is_refused(tmp_path: Path) -> None:
+    small_run(small_recipe("full-precision", epochs=1), tmp_path / "run")
+    with pytest.raises(ValueError, match=r"was trained in full precision \(FullPrecision\)"):
+        export(network_of_run(tmp_path / "run"), small_data(), tmp_path / "x.safetensors")
+
+
+def test_weights_that_a_recipe_left_real_stay_so(tmp_path: Path) -> None:
+    made = replace(small_recipe(epochs=1), exclude=("1.weight",))
+    small_run(made, tmp_path / "run")
+    graph = graph_of_run(network_of_run(tmp_path / "run"), small_data())
+    assert [node.kind for node in graph.nodes if isinstance(node, Weighted)] == ["float", "binary"]

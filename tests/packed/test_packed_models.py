@@ -1,0 +1,298 @@
+"""Torch models through pack and load_packed: the same logits, the same weights to the last bit, clear refusals."""
+
+import copy
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from networks_to_pack import assert_same, binarized, logits_of
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import adaste
+from adaste.models import MLP, VGG, ImageShape, ResNet
+from adaste.network import in_precision
+from adaste.packed.format import from_bytes
+from adaste.packed.module import PackedNetwork
+from adaste.packed.node import Weighted
+
+NETWORKS = {
+    "ResNet-18": ResNet(depth=18),
+    "ResNet-34": ResNet(depth=34, logits_norm=False),
+    "ResNet-50": ResNet(depth=50, affine=True),
+    "ResNet for ImageNet": ResNet(depth=18, stem="large", affine=True),
+    "VGG-16": VGG(),
+    "VGG of md-bnn": VGG(stages=((16,), (24,)), pool_last=True, bias=True, logits_norm=False),
+    "BinaryConnect's VGG": VGG(stages=((128, 128), (256, 256), (512, 512)), hidden_widths=(1024, 1024)),
+    "MLP": MLP(widths=(64, 64)),
+    "MLP with biases": MLP(widths=(64,), norm_hidden=False, logits_norm=False),
+}
+FOLDED = ("convolution", "linear")  # with all norms, biases, ReLUs and shortcuts
+SIDES = {"ResNet-34": 25, "ResNet-50": 25, "ResNet for ImageNet": 97}
+
+
+def signs_of(model: nn.Module) -> list[np.ndarray]:
+    """The signs of all weights, in the order the layers have in the model."""
+    weights = [module.weight for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    return [np.where(weight.detach().float().numpy() < 0, -1, 1) for weight in weights]
+
+
+def assert_packed(model: nn.Module, images: Tensor, tmp_path: Path, **options) -> PackedNetwork:
+    """`model` survives packing; what was loaded."""
+    path = tmp_path / "model.safetensors"
+    content = adaste.pack(model, images, path=path, **options)
+    assert path.read_bytes() == content
+    loaded = adaste.load_packed(path)
+    reference = copy.deepcopy(model).float().eval()
+    assert_same(logits_of(loaded, images), logits_of(reference, images))
+    return loaded
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_networks_of_the_paper_have_the_same_logits(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    side = SIDES.get(name, 32)
+    model = binarized(NETWORKS[name].build(ImageShape(3, side, side), 10), scale="layer")
+    loaded = assert_packed(model, torch.randn(1, 3, side, side), tmp_path)
+    if not NETWORKS[name].affine:  # else a scale may be negative and not pass a max pool
+        assert {node.op for node in loaded.graph.nodes} <= {*FOLDED, "max_pool", "average_pool", "flatten"}
+    if name == "ResNet-18":  # in float32 it has 44.7 MB
+        assert (tmp_path / "model.safetensors").stat().st_size <= 1_500_000
+
+
+def test_weights_are_those_of_the_model_bit_for_bit() -> None:
+    torch.manual_seed(0)
+    model = binarized(VGG(stages=((8, 12),), hidden_widths=(16,)).build(ImageShape(3, 8, 8), 10), scale="channel")
+    graph = from_bytes(adaste.pack(model, torch.randn(1, 3, 8, 8)))
+    layers = [node for node in graph.nodes if isinstance(node, Weighted)]
+    assert len(layers) == len(signs_of(model)) == 4
+    for layer, signs in zip(layers, signs_of(model), strict=True):
+        assert layer.kind == "binary" and np.array_equal(layer.dense(), signs)
+
+
+def test_a_model_packed_twice_gives_the_same_bytes() -> None:
+    model = binarized(VGG(stages=((8,),), hidden_widths=()).build(ImageShape(3, 8, 8), 10), scale="channel")
+    assert adaste.pack(model, torch.randn(1, 3, 8, 8)) == adaste.pack(model, torch.randn(5, 3, 8, 8))
+
+
+def test_a_model_in_bfloat16_is_packed_in_float32(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = VGG(stages=((8, 8),), hidden_widths=(16,))
+    model = in_precision(binarized(network.build(ImageShape(3, 8, 8), 10), scale="channel"), torch.bfloat16)
+    images = torch.randn(4, 3, 8, 8)
+    loaded = assert_packed(model, images, tmp_path)
+    assert logits_of(loaded, images).dtype == torch.float32
+    assert next(model.parameters()).dtype == torch.bfloat16  # and is left as it was
+
+
+@pytest.mark.parametrize("layer_type", ["basic", "bottleneck"])
+def test_a_resnet_of_transformers_has_the_same_logits(layer_type: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    configuration = transformers.ResNetConfig(
+        embedding_size=16, hidden_sizes=[16, 32], depths=[2, 1], layer_type=layer_type, num_labels=10
+    )
+    model = binarized(transformers.ResNetForImageClassification(configuration), scale="channel")
+    assert_packed(model, torch.randn(2, 3, 33, 33), tmp_path)
+
+
+class Hand(nn.Module):
+    """All that can be packed, in one model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 5, padding=2)
+        self.depthwise = nn.Conv2d(8, 16, 3, padding=(2, 1), groups=8, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+        self.grouped = nn.Conv2d(16, 8, (1, 3), padding="same", groups=4)
+        self.side = nn.Conv2d(8, 8, 1, padding=(1, 0))
+        self.counting = nn.AvgPool2d(3, stride=2, padding=1)
+        self.not_counting = nn.AvgPool2d(3, stride=2, padding=1, count_include_pad=False)
+        self.dropout = nn.Dropout2d(0.5)
+        self.mean = nn.AdaptiveAvgPool2d((2, 3))
+        self.largest = nn.AdaptiveMaxPool2d((2, 3))
+        self.relu = nn.ReLU(inplace=True)
+        self.hidden = nn.Linear(32 * 6 + 32, 12)
+        self.hidden_norm = nn.BatchNorm1d(12, affine=False)
+        self.last = nn.Linear(12, 5)
+        self.register_buffer("shift", torch.randn(3, 1, 1))
+        self.register_buffer("gain", torch.randn(1, 8, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(self.first((x - self.shift) / 0.3))
+        y = self.grouped(self.relu(self.norm(self.depthwise(x)))) * self.gain + self.side(x)
+        before = 0.25 - y
+        y.relu_()  # must not reach what was computed before
+        pools = torch.cat([self.counting(y), self.not_counting(before)], dim=1)
+        pools += 1
+        maps = torch.cat([self.dropout(self.mean(pools)), self.largest(pools)], -3)
+        flat = torch.cat([maps.flatten(1), maps.mean((-1, -2)).view(len(maps), -1)], 1)
+        hidden = self.hidden_norm(self.hidden(flat)).clamp(min=0)
+        return self.last(hidden.unsqueeze(-1).squeeze())
+
+
+def test_groups_concatenation_pools_padding_and_real_layers_survive(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Hand()
+    binarized(model, scale="channel", real=(model.first, model.last))
+    loaded = assert_packed(model, torch.randn(3, 3, 9, 13), tmp_path, float_layers=["first", "last.weight"])
+    kinds = {node.kind for node in loaded.graph.nodes if isinstance(node, Weighted)}
+    assert kinds == {"binary", "float"}
+
+
+@settings(deadline=None, derandomize=True, max_examples=6)
+@given(st.integers(0, 2**32 - 1))
+def test_random_sequential_models_have_the_same_logits(seed: int) -> None:
+    torch.manual_seed(seed)
+    random = np.random.default_rng(seed)
+    layers: list[nn.Module] = []
+    channels = 2
+    for _ in range(random.integers(1, 4)):
+        width, groups = int(random.choice([2, 4, 6])), int(random.choice([1, 2]))
+        kernel = int(random.choice([1, 3]))
+        layers.append(nn.Conv2d(channels, width, kernel, padding=1, groups=groups, bias=bool(random.integers(2))))
+        norms = [nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2, padding=1), nn.Dropout(), nn.AvgPool2d(2)]
+        layers += [norms[place] for place in random.permutation(len(norms))[: random.integers(6)]]
+        channels = width
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 3), nn.BatchNorm1d(3))
+    images = torch.randn(3, 2, 24, 24)
+    content = adaste.pack(binarized(model, scale="channel"), images)
+    assert_same(logits_of(PackedNetwork(from_bytes(content)), images), logits_of(model, images))
+
+
+def test_weights_that_a_layer_rounds_by_itself_are_binary() -> None:
+    class Rounding(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.linear(x, torch.where(self.weight < 0, -0.5, 0.5), self.bias)
+
+    model = nn.Sequential(nn.Flatten(), Rounding(12, 4))
+    images = torch.randn(2, 3, 2, 2)
+    graph = from_bytes(adaste.pack(model, images))
+    assert [node.op for node in graph.nodes] == ["flatten", "linear"]
+    assert_same(logits_of(PackedNetwork(graph), images), logits_of(model, images))
+
+
+def test_packing_inside_binarized_gives_the_weights_of_the_optimizer(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = MLP(widths=(16,)).build(ImageShape(1, 4, 4), 3)
+    optimizer = adaste.LatentOptimizer(
+        adaste.binary_weights(model), base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.ProxQuant()
+    )
+    images = torch.randn(8, 1, 4, 4)
+    model(images).square().mean().backward()
+    optimizer.step()
+    with pytest.raises(ValueError, match=r"1\.weight is not binary: .*with optimizer\.binarized\(model\)"):
+        adaste.pack(model, images)
+    with optimizer.binarized(model):
+        assert_packed(model, images, tmp_path)
+    assert model.training
+
+
+def test_facts_go_into_the_file(tmp_path: Path) -> None:
+    model = binarized(MLP(widths=()).build(ImageShape(3, 2, 2), 2))
+    facts = {"classes": ["cat", "Hündin"], "mean": [0.1, 0.2, 0.3], "std": (1, 2, 3), "recipe": "abc"}
+    adaste.pack(model, torch.randn(1, 3, 2, 2), path=tmp_path / "m.safetensors", **facts)
+    graph = adaste.load_packed(tmp_path / "m.safetensors").graph
+    assert (graph.classes, graph.mean, graph.std, graph.recipe) == (
+        ("cat", "Hündin"), (0.1, 0.2, 0.3), (1.0, 2.0, 3.0), "abc",
+    )  # fmt: skip
+    assert graph.producer == f"adaste {adaste.__version__}"
+
+
+def test_a_loaded_network_refuses_images_of_another_size(tmp_path: Path) -> None:
+    adaste.pack(nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), path=tmp_path / "m")
+    with pytest.raises(ValueError, match=r"images must be \(n, 1, 2, 2\), got \(1, 1, 2, 3\)"):
+        adaste.load_packed(tmp_path / "m")(torch.ones(1, 1, 2, 3))
+
+
+def after(*layers: nn.Module, channels: int = 4) -> nn.Module:
+    """A binary convolution and then some layers."""
+    return binarized(nn.Sequential(nn.Conv2d(3, channels, 3), *layers))
+
+
+class Branching(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) if x.sum() > 0 else -x.flatten(1)
+
+
+class Product(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * x).flatten(1)
+
+
+class Noise(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x + torch.randn(4, 1, 1)).flatten(1)
+
+
+class Nothing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ones(len(x), 3)
+
+
+class Pair(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, x
+
+
+@pytest.mark.parametrize(
+    ("layers", "words"),
+    [
+        ([nn.Sequential(nn.Identity(), nn.Sigmoid())], "the Sigmoid at '1.1' computes aten.sigmoid.default.* may have"),
+        ([nn.ConvTranspose2d(4, 4, 2)], "the ConvTranspose2d at '1'"),
+        ([nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular")], "the Conv2d at '1' computes aten"),
+        ([nn.MaxPool2d(4, ceil_mode=True)], "the MaxPool2d at '1': ceil_mode"),
+        ([nn.BatchNorm2d(4, track_running_stats=False)], "the BatchNorm2d at '1': a BatchNorm without running"),
+        ([Product()], "the Product at '1': a product of two values"),
+        ([Branching()], "torch.export could not follow the model"),
+        ([Pair()], "must give a tensor"),
+        ([Noise()], "would not compute what the model does"),
+        ([Nothing()], "does not depend on the image"),
+        ([], "the output must be flat"),
+        ([nn.Flatten(2), nn.Linear(36, 3)], "the Linear at '2': a map"),
+    ],
+)
+def test_what_has_no_place_in_the_file_is_refused_by_name(layers: list[nn.Module], words: str) -> None:
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match=words):
+        adaste.pack(after(*layers), torch.randn(1, 3, 8, 8))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"classes": ["a"]}, "a name for each of 2 classes, got 1"),
+        ({"mean": [0.5]}, "mean and std must both be given"),
+        ({"float_layers": "head.*"}, "the float_layers pattern 'head\\.\\*' matches no"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        adaste.pack(nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), **options)
+
+
+@pytest.mark.parametrize("example", [torch.ones(2, 4), torch.ones(0, 1, 2, 2), [1.0]])
+def test_an_example_that_is_no_batch_of_images_is_refused(example) -> None:
+    with pytest.raises(ValueError, match="example must be a batch of images"):
+        adaste.pack(nn.Flatten(), example)
+
+
+def test_real_and_ternary_weights_are_refused_unless_allowed(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    images = torch.randn(2, 1, 2, 2)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), binarized(nn.Linear(3, 2)))
+    with pytest.raises(ValueError, match=r"1\.weight is not binary"):
+        adaste.pack(model, images)
+    assert_packed(model, images, tmp_path, allow_float=True)
+    with torch.no_grad():
+        model[1].weight.sign_()[0, 0] = 0
+    with pytest.raises(ValueError, match=r"output 0 have sizes from 0 to 1"):
+        adaste.pack(model, images)
+    with torch.no_grad():
+        model[1].weight[0, 0] = float("nan")
+    with pytest.raises(ValueError, match="the Linear at '1': weight must hold finite numbers"):
+        adaste.pack(model, images, allow_float=True)
