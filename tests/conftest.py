@@ -3,9 +3,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 torch.set_num_threads(1)  # the tensors are small: more threads only wait for each other
+
+# The same examples every time, however busy the machine is.
+settings.register_profile("adaste", deadline=None, derandomize=True)
+settings.load_profile("adaste")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

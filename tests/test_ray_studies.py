@@ -101,14 +101,25 @@ def job(runs: Path, epochs: int = 2, seed: int = 0) -> Job:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 def soon(act: Callable[[], None]) -> None:
-    threading.Thread(target=act, daemon=True).start()
+    """Act beside a study. If that fails, the study ends, and the test with it."""
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(1)
+            raise
+
+    threading.Thread(target=run, daemon=True).start()
 
 
 def starts_of(folder: Path) -> list[dict[str, Any]]:
