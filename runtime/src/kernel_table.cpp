@@ -1,0 +1,10 @@
+#include "kernel_table.h"
+
+namespace adaste {
+
+const std::vector<const ConvKernel*>& binary_kernels() {
+  static const std::vector<const ConvKernel*> kernels = {&scalar_kernel};
+  return kernels;
+}
+
+}  // namespace adaste
