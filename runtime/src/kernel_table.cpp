@@ -3,7 +3,7 @@
 namespace adaste {
 
 const std::vector<const ConvKernel*>& binary_kernels() {
-  static const std::vector<const ConvKernel*> kernels = {&scalar_kernel};
+  static const std::vector<const ConvKernel*> kernels = {&avx2_kernel, &scalar_kernel};
   return kernels;
 }
 
