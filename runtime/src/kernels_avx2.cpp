@@ -22,8 +22,7 @@ namespace {
 constexpr int chunk = 64;          // inputs whose tables are held at a time: one word of weight bits per channel
 constexpr int group_size = 4;      // inputs per table
 constexpr int entries = 16;        // signed sums of a group
-constexpr int most_lanes = 16;     // positions of the widest strip
-constexpr int most_channels = 256;  // output channels per task: their sums take 16 KiB
+constexpr int most_channels = 512;  // output channels per task: their sums take 32 KiB
 
 // A strip of positions as vectors.
 struct Strip16 {
@@ -34,6 +33,7 @@ struct Strip16 {
     _mm256_store_ps(p, low);
     _mm256_store_ps(p + 8, high);
   }
+  void pin() { asm volatile("" : "+x"(low), "+x"(high)); }
   static Strip16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
   friend Strip16 operator+(Strip16 a, Strip16 b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
   friend Strip16 operator-(Strip16 a, Strip16 b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
@@ -44,6 +44,7 @@ struct Strip8 {
   __m256 all;
   static Strip8 load(const float* p) { return {_mm256_load_ps(p)}; }
   void store(float* p) const { _mm256_store_ps(p, all); }
+  void pin() { asm volatile("" : "+x"(all)); }
   static Strip8 zero() { return {_mm256_setzero_ps()}; }
   friend Strip8 operator+(Strip8 a, Strip8 b) { return {_mm256_add_ps(a.all, b.all)}; }
   friend Strip8 operator-(Strip8 a, Strip8 b) { return {_mm256_sub_ps(a.all, b.all)}; }
@@ -54,6 +55,7 @@ struct Strip4 {
   __m128 all;
   static Strip4 load(const float* p) { return {_mm_load_ps(p)}; }
   void store(float* p) const { _mm_store_ps(p, all); }
+  void pin() { asm volatile("" : "+x"(all)); }
   static Strip4 zero() { return {_mm_setzero_ps()}; }
   friend Strip4 operator+(Strip4 a, Strip4 b) { return {_mm_add_ps(a.all, b.all)}; }
   friend Strip4 operator-(Strip4 a, Strip4 b) { return {_mm_sub_ps(a.all, b.all)}; }
@@ -111,7 +113,7 @@ ptrdiff_t strips(const ConvShape& shape) { return (positions(shape) + lanes_for(
 // Output channels of a task: many share a table, but a few strips alone would leave threads without work.
 int part_size(const ConvShape& shape) {
   const int outputs = shape.out_channels / shape.groups;
-  return strips(shape) * shape.groups >= 8 ? std::min(outputs, most_channels) : std::min(outputs, most_channels / 2);
+  return strips(shape) * shape.groups >= 4 ? std::min(outputs, most_channels) : std::min(outputs, most_channels / 2);
 }
 
 int parts(const ConvShape& shape) {
@@ -212,9 +214,18 @@ void fill_table(const float* columns, float* table) {
   const Strip c = Strip::load(columns + 2 * Strip::lanes);
   const Strip d = Strip::load(columns + 3 * Strip::lanes);
   const Strip none = Strip::zero();
-  const Strip first[4] = {none - (a + b), a - b, b - a, a + b};
-  const Strip second[4] = {none - (c + d), c - d, d - c, c + d};
-  for (int i = 0; i < entries; ++i) (first[i % 4] + second[i / 4]).store(table + i * Strip::lanes);
+  const Strip ab = a + b, a_b = a - b, cd = c + d, c_d = c - d;
+  const Strip not_ab = none - ab, not_a_b = none - a_b, not_cd = none - cd, not_c_d = none - c_d;
+  const auto four = [&](Strip rest, float* place) {
+    (not_ab + rest).store(place);
+    (a_b + rest).store(place + Strip::lanes);
+    (not_a_b + rest).store(place + 2 * Strip::lanes);
+    (ab + rest).store(place + 3 * Strip::lanes);
+  };
+  four(not_cd, table);
+  four(c_d, table + 4 * Strip::lanes);
+  four(not_c_d, table + 8 * Strip::lanes);
+  four(cd, table + 12 * Strip::lanes);
 }
 
 // The place in the tables of the sum that four bits of `bits` name.
@@ -228,35 +239,46 @@ inline const float* entry(const float* tables, uint64_t bits) {
   return reinterpret_cast<const float*>(reinterpret_cast<const char*>(tables) + offset) + group * entries * Strip::lanes;
 }
 
-// Adds 8 groups' sums for `Channels` output channels at once, whose additions do not wait for each other.
-template <class Strip, int Channels, int... Groups>
-inline void add_groups(Strip (&sums)[Channels], const uint64_t (&bits)[Channels], const float* tables,
-                       std::integer_sequence<int, Groups...> /*groups*/) {
-  const auto add = [&](auto group) {
-    for (int i = 0; i < Channels; ++i) sums[i] = sums[i] + Strip::load(entry<Strip, group.value>(tables, bits[i]));
+// Adds the sums of all groups for four output channels, whose additions do not wait for each other. Four named sums and
+// not an array: compilers keep them in registers.
+template <class Strip, int... Groups>
+inline void add_four(const float* tables, const uint64_t* words, float* sums,
+                     std::integer_sequence<int, Groups...> /*groups*/) {
+  constexpr int lanes = Strip::lanes;
+  const uint64_t w0 = words[0], w1 = words[1], w2 = words[2], w3 = words[3];
+  Strip s0 = Strip::load(sums);
+  Strip s1 = Strip::load(sums + lanes);
+  Strip s2 = Strip::load(sums + 2 * lanes);
+  Strip s3 = Strip::load(sums + 3 * lanes);
+  const auto add = [](Strip& sum, const float* place) {
+    sum = sum + Strip::load(place);
+    sum.pin();
   };
-  (add(std::integral_constant<int, Groups>{}), ...);
+  ((add(s0, entry<Strip, Groups>(tables, w0)), add(s1, entry<Strip, Groups>(tables, w1)),
+    add(s2, entry<Strip, Groups>(tables, w2)), add(s3, entry<Strip, Groups>(tables, w3))),
+   ...);
+  s0.store(sums);
+  s1.store(sums + lanes);
+  s2.store(sums + 2 * lanes);
+  s3.store(sums + 3 * lanes);
 }
 
-template <class Strip, int Channels, int Groups>
-inline void add_chunk(const float* tables, const uint64_t* words, bool first, float* sums) {
-  Strip total[Channels];
-  uint64_t bits[Channels];
-  for (int i = 0; i < Channels; ++i) {
-    total[i] = first ? Strip::zero() : Strip::load(sums + i * Strip::lanes);
-    bits[i] = words[i];
-  }
-  add_groups<Strip, Channels>(total, bits, tables, std::make_integer_sequence<int, Groups>{});
-  for (int i = 0; i < Channels; ++i) total[i].store(sums + i * Strip::lanes);
+template <class Strip, int... Groups>
+inline void add_one(const float* tables, uint64_t word, float* sums,
+                    std::integer_sequence<int, Groups...> /*groups*/) {
+  Strip sum = Strip::load(sums);
+  ((sum = sum + Strip::load(entry<Strip, Groups>(tables, word))), ...);
+  sum.store(sums);
 }
 
 template <class Strip, int Groups>
-void add_channels(const float* tables, const uint64_t* words, int channels, bool first, float* sums) {
+void add_channels(const float* tables, const uint64_t* words, int channels, float* sums) {
+  const auto groups = std::make_integer_sequence<int, Groups>{};
   int channel = 0;
   for (; channel + 4 <= channels; channel += 4)
-    add_chunk<Strip, 4, Groups>(tables, words + channel, first, sums + channel * Strip::lanes);
+    add_four<Strip>(tables, words + channel, sums + channel * Strip::lanes, groups);
   for (; channel < channels; ++channel)
-    add_chunk<Strip, 1, Groups>(tables, words + channel, first, sums + channel * Strip::lanes);
+    add_one<Strip>(tables, words[channel], sums + channel * Strip::lanes, groups);
 }
 
 // y for eight channels of one position.
@@ -310,6 +332,7 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
   const int channels = std::min(part_size(shape), outputs - first_output);
   const int window = static_cast<int>(window_size(shape));
 
+  std::memset(sums, 0, static_cast<size_t>(channels) * Strip::lanes * sizeof(float));
   Window windows[Strip::lanes];
   for (int lane = 0; lane < Strip::lanes; ++lane)
     windows[lane] = window_at(shape, first_position + lane, group * (shape.channels / shape.groups), x);
@@ -327,9 +350,9 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
       fill_table<Strip>(inputs_by_column + group_size * Strip::lanes, table + entries * Strip::lanes);
     }
     if (padded == chunk)
-      add_channels<Strip, 16>(tables, words, channels, first == 0, sums);
+      add_channels<Strip, 16>(tables, words, channels, sums);
     else
-      add_channels<Strip, 8>(tables, words, channels, first == 0, sums);
+      add_channels<Strip, 8>(tables, words, channels, sums);
   }
   write_outputs<Strip>(shape, sums, first_position, group * outputs + first_output, channels, epilogue, y);
 }
