@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "error.h"
+#include "fields.h"
 #include "json.h"
 
 namespace adaste {
@@ -53,7 +54,7 @@ uint64_t needed_bytes(const std::string& name, Type type, const std::vector<uint
 }
 
 Tensor tensor_from(const std::string& name, const Json& entry, const uint8_t* data, uint64_t data_bytes) {
-  require(entry.is(Json::Kind::object), "the header's entry '", name, "' is no object");
+  Fields(entry, text("tensor '", name, "'")).allow_only({"dtype", "shape", "data_offsets"});
   const Type type = type_of(name, entry.find("dtype"));
   std::vector<uint64_t> shape = counts(name, "shape", entry.find("shape"));
   const std::vector<uint64_t> offsets = counts(name, "data_offsets", entry.find("data_offsets"));
@@ -105,6 +106,7 @@ Container read_container(const uint8_t* bytes, size_t size) {
   const uint8_t* data = bytes + prefix + header_bytes;
   const uint64_t data_bytes = size - prefix - header_bytes;
   Container container;
+  container.data_bytes = static_cast<size_t>(data_bytes);
   for (const auto& [name, entry] : header.members()) {
     if (name == "__metadata__")
       container.metadata = metadata_from(entry);
