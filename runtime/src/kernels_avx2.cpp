@@ -14,7 +14,9 @@
 #include <cstring>
 #include <utility>
 
+#include "cpu_x86.h"
 #include "kernel_table.h"
+#include "window.h"
 
 namespace adaste {
 namespace {
@@ -61,14 +63,6 @@ struct Strip4 {
   friend Strip4 operator-(Strip4 a, Strip4 b) { return {_mm_sub_ps(a.all, b.all)}; }
 };
 
-bool available() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-#else
-  return false;
-#endif
-}
-
 // With few output channels per group the tables cost more than they save.
 bool supports(const ConvShape& shape) { return shape.out_channels / shape.groups >= 8; }
 
@@ -102,10 +96,6 @@ size_t scratch_bytes(const ConvShape& /*shape*/) { return 0; }
 
 int stages(const ConvShape& /*shape*/) { return 1; }
 
-ptrdiff_t positions(const ConvShape& shape) {
-  return static_cast<ptrdiff_t>(shape.batch) * shape.out_height * shape.out_width;
-}
-
 int lanes_for(const ConvShape& shape) { return positions(shape) > 8 ? 16 : positions(shape) > 4 ? 8 : 4; }
 
 ptrdiff_t strips(const ConvShape& shape) { return (positions(shape) + lanes_for(shape) - 1) / lanes_for(shape); }
@@ -126,29 +116,6 @@ int tasks(const ConvShape& shape, int /*stage*/) {
 }
 
 alignas(64) constexpr float zeros[chunk] = {};
-
-// Where a position's window starts in x.
-struct Window {
-  const float* image;  // null for positions beyond the last
-  int row, column;
-};
-
-Window window_at(const ConvShape& shape, ptrdiff_t position, int first_channel, const float* x) {
-  if (position >= positions(shape)) return {nullptr, 0, 0};
-  const ptrdiff_t per_image = static_cast<ptrdiff_t>(shape.out_height) * shape.out_width;
-  const ptrdiff_t image = position / per_image;
-  const int within = static_cast<int>(position % per_image);
-  return {x + image * shape.height * shape.width * shape.channels + first_channel,
-          within / shape.out_width * shape.stride_h - shape.pad_h, within % shape.out_width * shape.stride_w - shape.pad_w};
-}
-
-// The channels of one pixel of the window; null where there is padding.
-const float* pixel_of(const ConvShape& shape, const Window& window, int tap) {
-  const int y = window.row + tap / shape.kernel_w;
-  const int x = window.column + tap % shape.kernel_w;
-  if (window.image == nullptr || y < 0 || y >= shape.height || x < 0 || x >= shape.width) return nullptr;
-  return window.image + (static_cast<ptrdiff_t>(y) * shape.width + x) * shape.channels;
-}
 
 // `count` inputs of a window from the `first` on, contiguous: in place when they belong to one pixel, else in `copy`.
 const float* inputs_of(const ConvShape& shape, const Window& window, int first, int count, float* copy) {
@@ -369,7 +336,7 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
 
 }  // namespace
 
-const ConvKernel avx2_kernel = {"avx2", available, supports, weight_bytes, prepare,
+const ConvKernel avx2_kernel = {"avx2", has_avx2, supports, weight_bytes, prepare,
                                 scratch_bytes, stages, tasks, run};
 
 }  // namespace adaste

@@ -30,16 +30,13 @@ std::vector<Life> lives(const Graph& graph) {
   return result;
 }
 
-struct Interval {
-  int64_t begin, end;
-};
-
-// The lowest place of this size between the intervals, which are sorted by their begin.
-int64_t lowest_gap(const std::vector<Interval>& taken, int64_t size) {
+// The lowest place of a value among those it meets; `placed` is sorted by offsets.
+int64_t lowest_gap(const std::vector<Life>& all, size_t value, const std::vector<size_t>& placed, const Plan& plan) {
   int64_t place = 0;
-  for (const Interval& interval : taken) {
-    if (interval.begin - place >= size) break;
-    place = std::max(place, interval.end);
+  for (const size_t other : placed) {
+    if (!all[value].meets(all[other])) continue;
+    if (plan.offsets[other] - place >= all[value].size) break;
+    place = std::max(place, plan.offsets[other] + all[other].size);
   }
   return place;
 }
@@ -55,15 +52,11 @@ Plan make_plan(const Graph& graph) {
   Plan plan;
   plan.offsets.assign(all.size(), 0);
   std::vector<size_t> placed;
-  std::vector<Interval> taken;
+  const auto by_offset = [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; };
   for (const size_t value : order) {
-    taken.clear();
-    for (const size_t other : placed)
-      if (all[value].meets(all[other])) taken.push_back({plan.offsets[other], plan.offsets[other] + all[other].size});
-    std::sort(taken.begin(), taken.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-    plan.offsets[value] = lowest_gap(taken, all[value].size);
+    plan.offsets[value] = lowest_gap(all, value, placed, plan);
     plan.size = std::max(plan.size, plan.offsets[value] + all[value].size);
-    placed.push_back(value);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), value, by_offset), value);
   }
   return plan;
 }
