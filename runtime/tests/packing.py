@@ -74,7 +74,11 @@ def container(metadata: dict[str, str], tensors: dict[str, np.ndarray], checksum
     for name, tensor in tensors.items():
         bytes_ = np.ascontiguousarray(tensor).tobytes()
         dtype = {"float32": "F32", "uint8": "U8", "float64": "F64"}[tensor.dtype.name]
-        entries[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(bytes_)]}
+        entries[name] = {
+            "dtype": dtype,
+            "shape": list(tensor.shape),
+            "data_offsets": [len(data), len(data) + len(bytes_)],
+        }
         data += bytes_
     if checksum:
         metadata = {**metadata, "crc32": f"{zlib.crc32(data, zlib.crc32(metadata['adaste'].encode())):08x}"}

@@ -18,7 +18,9 @@ def convolution(x, weight, stride=(1, 1), padding=(0, 0), groups=1):
 
 def finished(y, scale=None, shift=None, residual=None, relu=False):
     per_channel = (1, -1) + (1,) * (y.ndim - 2)
-    y = y * (1.0 if scale is None else scale.reshape(per_channel)) + (0.0 if shift is None else shift.reshape(per_channel))
+    y = y * (1.0 if scale is None else scale.reshape(per_channel)) + (
+        0.0 if shift is None else shift.reshape(per_channel)
+    )
     y = y if residual is None else y + residual
     return np.maximum(y, 0) if relu else y
 

@@ -75,14 +75,14 @@ def channels_last(x):
 
 
 @st.composite
-def cases(draw, channels=st.integers(1, 20), outputs=st.integers(1, 40)):
+def cases(draw):
     kernel = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
     padding = draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
     size = tuple(max(draw(st.integers(1, 9)), k - 2 * p) for k, p in zip(kernel, padding, strict=True))
     flags = [draw(st.booleans()) for _ in range(4)]
     return Case(
-        draw(st.integers(1, 3)), size, draw(channels), draw(outputs), draw(st.integers(1, 3)), kernel,
-        draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), padding, *flags, draw(st.integers(0, 2**32)),
+        draw(st.integers(1, 3)), size, draw(st.integers(1, 20)), draw(st.integers(1, 40)), draw(st.integers(1, 3)),
+        kernel, draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), padding, *flags, draw(st.integers(0, 2**32)),
     )  # fmt: skip
 
 

@@ -70,8 +70,8 @@ class Network:
         }
         if array.dtype not in allowed or array.ndim != 4 or array.shape[1:] != allowed[array.dtype]:
             raise ValueError(
-                f"images must be float32 (N, {channels}, {height}, {width}) or uint8 (N, {height}, {width}, {channels}),"
-                f" got {array.dtype} {array.shape}"
+                f"images must be float32 (N, {channels}, {height}, {width})"
+                f" or uint8 (N, {height}, {width}, {channels}), got {array.dtype} {array.shape}"
             )
         return np.ascontiguousarray(array)
 
