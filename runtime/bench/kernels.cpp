@@ -70,11 +70,12 @@ int main() {
     const double reference = seconds(adaste::scalar_kernel, shape, &worst, {}, expected);
     const double products = static_cast<double>(count) * static_cast<double>(adaste::window_size(shape));
     std::printf("%-24s scalar %7.3f ms %6.1f GMAC/s", name, reference * 1e3, products / reference / 1e9);
-    for (const ConvKernel* kernel : adaste::binary_kernels()) {
-      if (kernel == &adaste::scalar_kernel || !kernel->available() || !kernel->supports(shape)) continue;
-      const double time = seconds(*kernel, shape, &worst, expected, y);
-      std::printf(" | %s %7.3f ms %6.1f GMAC/s (error %.0e)", kernel->name, time * 1e3, products / time / 1e9, worst);
-    }
+    for (const adaste::Kernels* kernels : {&adaste::binary_kernels(), &adaste::int8_kernels()})
+      for (const ConvKernel* kernel : *kernels) {
+        if (kernel == kernels->back() || !kernel->available() || !kernel->supports(shape)) continue;
+        const double time = seconds(*kernel, shape, &worst, expected, y);
+        std::printf(" | %s %7.3f ms %6.1f GMAC/s (error %.0e)", kernel->name, time * 1e3, products / time / 1e9, worst);
+      }
     std::printf("\n");
   }
 }

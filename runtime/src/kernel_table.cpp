@@ -10,14 +10,18 @@ namespace adaste {
 const Kernels& binary_kernels() {
   static const Kernels kernels = {
 #if defined(__x86_64__)
-      &avx2_kernel,
+      &avx2_depthwise_kernel, &avx2_kernel,
 #endif
       &scalar_kernel};
   return kernels;
 }
 
 const Kernels& int8_kernels() {
-  static const Kernels kernels = {&scalar_int8_kernel};
+  static const Kernels kernels = {
+#if defined(__x86_64__)
+      &avx2_int8_kernel,
+#endif
+      &scalar_int8_kernel};
   return kernels;
 }
 

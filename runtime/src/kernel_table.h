@@ -13,6 +13,8 @@ extern const ConvKernel scalar_int8_kernel;  // the same with 8-bit activations
 extern const ConvKernel float_kernel;        // float32 weights: likewise
 #if defined(__x86_64__)
 extern const ConvKernel avx2_kernel;
+extern const ConvKernel avx2_depthwise_kernel;
+extern const ConvKernel avx2_int8_kernel;
 extern const ConvKernel float_avx2_kernel;
 #endif
 

@@ -9,13 +9,17 @@ static inline ptrdiff_t positions(const ConvShape& shape) {
   return static_cast<ptrdiff_t>(shape.batch) * shape.out_height * shape.out_width;
 }
 
-// Where a position's window starts in x.
-struct Window {
-  const float* image;  // null for positions beyond the last
+// Where a position's window starts in an input of floats or bytes.
+template <class Value>
+struct WindowOf {
+  const Value* image;  // null for positions beyond the last
   int row, column;
 };
 
-static inline Window window_at(const ConvShape& shape, ptrdiff_t position, int first_channel, const float* x) {
+using Window = WindowOf<float>;
+
+template <class Value>
+static inline WindowOf<Value> window_at(const ConvShape& shape, ptrdiff_t position, int first_channel, const Value* x) {
   if (position >= positions(shape)) return {nullptr, 0, 0};
   const ptrdiff_t per_image = static_cast<ptrdiff_t>(shape.out_height) * shape.out_width;
   const ptrdiff_t image = position / per_image;
@@ -25,7 +29,8 @@ static inline Window window_at(const ConvShape& shape, ptrdiff_t position, int f
 }
 
 // The channels of one pixel of the window; null where there is padding.
-static inline const float* pixel_of(const ConvShape& shape, const Window& window, int tap) {
+template <class Value>
+static inline const Value* pixel_of(const ConvShape& shape, const WindowOf<Value>& window, int tap) {
   const int y = window.row + tap / shape.kernel_w;
   const int x = window.column + tap % shape.kernel_w;
   if (window.image == nullptr || y < 0 || y >= shape.height || x < 0 || x >= shape.width) return nullptr;
