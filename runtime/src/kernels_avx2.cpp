@@ -66,22 +66,14 @@ int tasks(const ConvShape& shape, int /*stage*/) { return cut(shape, lanes_for(s
 
 alignas(64) constexpr float zeros[chunk] = {};
 
-// `count` inputs of a window from the `first` on, contiguous: in place when they belong to one pixel, else in `copy`.
-const float* inputs_of(const ConvShape& shape, const Window& window, int first, int count, float* copy) {
-  const int channels = shape.channels / shape.groups;
-  if (count == chunk && first % channels + count <= channels) {
-    const float* pixel = pixel_of(shape, window, first / channels);
-    return pixel != nullptr ? pixel + first % channels : zeros;
+// The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`, followed by zeros.
+const float* inputs_of(const ConvShape& shape, const Window& window, const Chunk& part, float* copy) {
+  if (part.one_pixel && part.count == chunk) {
+    const float* pixel = pixel_at(shape, window, part.row, part.column);
+    return pixel != nullptr ? pixel + part.channel : zeros;
   }
   std::memset(copy, 0, chunk * sizeof(float));
-  for (int done = 0; done < count;) {
-    const int channel = (first + done) % channels;
-    const int run = std::min(channels - channel, count - done);
-    const float* pixel = pixel_of(shape, window, (first + done) / channels);
-    if (pixel != nullptr)
-      for (int i = 0; i < run; ++i) copy[done + i] = pixel[channel + i];
-    done += run;
-  }
+  copy_inputs(shape, window, part, copy);
   return copy;
 }
 
@@ -146,11 +138,10 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
     windows[lane] = window_at(shape, piece.position + lane, piece.group * (shape.channels / shape.groups), x);
   words += static_cast<ptrdiff_t>(piece.group) * chunks_of(shape) * outputs + piece.first_output;
   for (int first = 0; first < window; first += chunk, words += outputs) {
-    const int count = std::min(chunk, window - first);
+    const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
     const float* inputs[Strip::lanes];
-    for (int lane = 0; lane < Strip::lanes; ++lane)
-      inputs[lane] = inputs_of(shape, windows[lane], first, count, copies[lane]);
-    const int padded = count > chunk / 2 ? chunk : chunk / 2;
+    for (int lane = 0; lane < Strip::lanes; ++lane) inputs[lane] = inputs_of(shape, windows[lane], part, copies[lane]);
+    const int padded = part.count > chunk / 2 ? chunk : chunk / 2;
     for (int from = 0; from < padded; from += 8) {
       columns<Strip>(inputs, from, inputs_by_column);
       float* table = tables + from / group_size * entries * Strip::lanes;

@@ -143,29 +143,21 @@ void quantise_stage(const ConvShape& shape, int stage, int task, const float* x,
 
 using ByteWindow = WindowOf<uint8_t>;
 
-// `count` inputs of a window from the `first` on, contiguous: in place when they belong to one pixel, else in `copy`.
-// Padding is at the level of 0; behind the last input is the middle, which adds nothing.
-const uint8_t* inputs_of(const ConvShape& shape, const ByteWindow& window, int zero, int first, int count, uint8_t* copy) {
-  const int channels = shape.channels / shape.groups;
-  if (count == chunk && first % channels + count <= channels) {
-    const uint8_t* pixel = pixel_of(shape, window, first / channels);
-    if (pixel != nullptr) return pixel + first % channels;
+// The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`. Padding is at the level of
+// 0; behind the last input is the middle, which adds nothing.
+const uint8_t* inputs_of(const ConvShape& shape, const ByteWindow& window, int zero, const Chunk& part, uint8_t* copy) {
+  if (part.one_pixel && part.count == chunk) {
+    const uint8_t* pixel = pixel_at(shape, window, part.row, part.column);
+    if (pixel != nullptr) return pixel + part.channel;
   }
-  std::memset(copy, zero, static_cast<size_t>(count));
-  std::memset(copy + count, middle, static_cast<size_t>(chunk - count));
-  for (int done = 0; done < count;) {
-    const int channel = (first + done) % channels;
-    const int run = std::min(channels - channel, count - done);
-    const uint8_t* pixel = pixel_of(shape, window, (first + done) / channels);
-    if (pixel != nullptr)
-      for (int i = 0; i < run; ++i) copy[done + i] = pixel[channel + i];
-    done += run;
-  }
+  std::memset(copy, zero, static_cast<size_t>(part.count));
+  std::memset(copy + part.count, middle, static_cast<size_t>(chunk - part.count));
+  copy_inputs(shape, window, part, copy);
   return copy;
 }
 
 // 16 rows of 16 bytes become 16 columns.
-void transpose_bytes(__m128i (&rows)[16]) {
+[[gnu::always_inline]] inline void transpose_bytes(__m128i (&rows)[16]) {
   __m128i next[16];
   // Each round interleaves row i with row i + 8; after four rounds every byte is in its place.
   for (int round = 0; round < 4; ++round) {
@@ -279,11 +271,11 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
   const auto* words = static_cast<const uint64_t*>(prepared) +
                       static_cast<ptrdiff_t>(piece.group) * chunks_of(shape) * outputs + piece.first_output;
   for (int first = 0; first < window; first += chunk, words += outputs) {
-    const int count = std::min(chunk, window - first);
+    const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
     const uint8_t* inputs[Strip::lanes];
     for (int lane = 0; lane < Strip::lanes; ++lane)
-      inputs[lane] = inputs_of(shape, windows[lane], levels.zero[lane] + middle, first, count, copies[lane]);
-    const int padded = count > chunk / 2 ? chunk : chunk / 2;
+      inputs[lane] = inputs_of(shape, windows[lane], levels.zero[lane] + middle, part, copies[lane]);
+    const int padded = part.count > chunk / 2 ? chunk : chunk / 2;
     for (int from = 0; from < padded; from += 16) {
       columns<Strip>(inputs, from, inputs_by_column);
       for (int group = 0; group < 16 / group_size; ++group)
