@@ -18,6 +18,12 @@ using Random = std::mt19937_64;
 
 int between(Random& random, int least, int most) { return least + static_cast<int>(random() % static_cast<uint64_t>(most - least + 1)); }
 
+ConvShape with_outputs(ConvShape shape) {
+  shape.out_height = (shape.height + 2 * shape.pad_h - shape.kernel_h) / shape.stride_h + 1;
+  shape.out_width = (shape.width + 2 * shape.pad_w - shape.kernel_w) / shape.stride_w + 1;
+  return shape;
+}
+
 ConvShape random_shape(Random& random) {
   ConvShape shape{};
   shape.batch = between(random, 1, 3);
@@ -31,11 +37,16 @@ ConvShape random_shape(Random& random) {
   shape.width = std::max(between(random, 1, 9), shape.kernel_w - 2 * shape.pad_w);
   shape.groups = random() % 3 == 0 ? between(random, 1, 20) : 1;
   const int most = shape.groups == 1 ? 140 : 10;
+  if (random() % 8 == 0) {  // a layer that kernels for large images take
+    shape.height = between(random, 12, 34);
+    shape.groups = between(random, 1, 2);
+    shape.channels = shape.groups * 64 * between(random, 1, 2);
+    shape.out_channels = shape.groups * between(random, 8, 190);
+    return with_outputs(shape);
+  }
   shape.channels = shape.groups * (random() % 3 == 0 ? 1 : between(random, 1, most));
   shape.out_channels = shape.groups * (random() % 3 == 0 ? 1 : between(random, 1, most));
-  shape.out_height = (shape.height + 2 * shape.pad_h - shape.kernel_h) / shape.stride_h + 1;
-  shape.out_width = (shape.width + 2 * shape.pad_w - shape.kernel_w) / shape.stride_w + 1;
-  return shape;
+  return with_outputs(shape);
 }
 
 // On the heap, aligned and of exactly this size.

@@ -15,6 +15,7 @@ extern const ConvKernel float_kernel;        // float32 weights: likewise
 extern const ConvKernel avx2_kernel;
 extern const ConvKernel avx2_depthwise_kernel;
 extern const ConvKernel avx2_int8_kernel;
+extern const ConvKernel avx2_rows_kernel;
 extern const ConvKernel float_avx2_kernel;
 #endif
 

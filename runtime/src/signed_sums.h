@@ -69,7 +69,7 @@ struct Tasks {
   int count;
 };
 
-Tasks cut(const ConvShape& shape, int lanes, int most) {
+[[maybe_unused]] Tasks cut(const ConvShape& shape, int lanes, int most) {
   const int outputs = shape.out_channels / shape.groups;
   const ptrdiff_t strips = (positions(shape) + lanes - 1) / lanes;
   // Many channels share a table, but a few strips alone would leave threads without work.
@@ -84,7 +84,7 @@ struct Piece {
   int group, first_output, channels;
 };
 
-Piece piece_of(const ConvShape& shape, const Tasks& tasks, int task) {
+[[maybe_unused]] Piece piece_of(const ConvShape& shape, const Tasks& tasks, int task) {
   const int first_output = task % tasks.parts * tasks.part_size;
   const int group = task / tasks.parts % shape.groups;
   return {static_cast<ptrdiff_t>(task / tasks.parts / shape.groups) * tasks.lanes, group, first_output,

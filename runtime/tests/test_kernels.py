@@ -109,6 +109,10 @@ DEEP = {
     "1x1 of stride 2": deep(kernel=(1, 1), stride=(2, 2), padding=(0, 0)),
     "padding beyond the kernel": deep(kernel=(1, 2), padding=(3, 2), channels=8),
     "one row": deep(size=(1, 30), kernel=(1, 5), padding=(0, 2)),
+    "16 rows": deep(size=(16, 19), channels=64, outputs=24),
+    "14 rows, two groups": deep(size=(14, 3), channels=64, outputs=150, groups=2, batch=3),
+    "31 rows of stride 2": deep(size=(31, 8), channels=128, outputs=9, stride=(2, 1), batch=1),
+    "30 rows, wide kernel": deep(size=(30, 17), kernel=(2, 5), padding=(2, 3), outputs=8, batch=1),
     "large images": deep(size=(33, 32), batch=1, channels=16, outputs=32),
 }
 
@@ -186,6 +190,7 @@ def supported(request):
         deep(**shapes, channels=33, outputs=40),
         deep(**shapes, channels=9, outputs=21, groups=2),
         deep(**shapes, channels=1, outputs=1, groups=37),
+        deep(**shapes | {"size": (15, 5)}, outputs=24),
     ]
     found = []
     for case in cases:
