@@ -21,7 +21,8 @@ struct Layer {
 
 ConvShape square(int batch, int size, int channels, int out_channels, int kernel, int stride) {
   const int out = (size + 2 * (kernel / 2) - kernel) / stride + 1;
-  return {batch, size, size, channels, out, out, out_channels, kernel, kernel, stride, stride, kernel / 2, kernel / 2, 1};
+  return {batch,  size,   size,   channels, out,        out,        out_channels,
+          kernel, kernel, stride, stride,   kernel / 2, kernel / 2, 1};
 }
 
 double seconds(const ConvKernel& kernel, const ConvShape& shape, float* worst, const std::vector<float>& expected,
@@ -55,11 +56,16 @@ double seconds(const ConvKernel& kernel, const ConvShape& shape, float* worst, c
 
 int main() {
   const std::vector<Layer> layers = {
-      {"3->64 32x32", square(1, 32, 3, 64, 3, 1)},         {"64->64 32x32", square(1, 32, 64, 64, 3, 1)},
-      {"64->128 /2 32x32", square(1, 32, 64, 128, 3, 2)},  {"128->128 16x16", square(1, 16, 128, 128, 3, 1)},
-      {"256->256 8x8", square(1, 8, 256, 256, 3, 1)},      {"512->512 4x4", square(1, 4, 512, 512, 3, 1)},
-      {"512->512 2x2", square(1, 2, 512, 512, 3, 1)},      {"256->512 1x1 /2 8x8", square(1, 8, 256, 512, 1, 2)},
-      {"linear 4096->1024", square(1, 1, 4096, 1024, 1, 1)}, {"256->256 8x8, 8 images", square(8, 8, 256, 256, 3, 1)},
+      {"3->64 32x32", square(1, 32, 3, 64, 3, 1)},
+      {"64->64 32x32", square(1, 32, 64, 64, 3, 1)},
+      {"64->128 /2 32x32", square(1, 32, 64, 128, 3, 2)},
+      {"128->128 16x16", square(1, 16, 128, 128, 3, 1)},
+      {"256->256 8x8", square(1, 8, 256, 256, 3, 1)},
+      {"512->512 4x4", square(1, 4, 512, 512, 3, 1)},
+      {"512->512 2x2", square(1, 2, 512, 512, 3, 1)},
+      {"256->512 1x1 /2 8x8", square(1, 8, 256, 512, 1, 2)},
+      {"linear 4096->1024", square(1, 1, 4096, 1024, 1, 1)},
+      {"256->256 8x8, 8 images", square(8, 8, 256, 256, 3, 1)},
       {"512->512 4x4, 8 images", square(8, 4, 512, 512, 3, 1)},
   };
   for (const auto& [name, shape] : layers) {

@@ -28,7 +28,9 @@ struct Span {
 
 std::vector<Span> numbers(const std::string& text) {
   std::vector<Span> spans;
-  const auto part = [&](size_t i) { return i < text.size() && (std::isdigit(static_cast<unsigned char>(text[i])) != 0); };
+  const auto part = [&](size_t i) {
+    return i < text.size() && (std::isdigit(static_cast<unsigned char>(text[i])) != 0);
+  };
   for (size_t i = 0; i < text.size(); ++i) {
     if (!part(i)) continue;
     const size_t begin = i;
@@ -50,10 +52,47 @@ std::vector<Span> strings(const std::string& text) {
 }
 
 const std::vector<std::string>& odd_numbers() {
-  static const std::vector<std::string> all = {
-      "0", "-1", "1", "2", "3", "4", "5", "7", "8", "9", "16", "17", "63", "64", "65", "255", "256", "1000", "65535", "65536",
-      "134217727", "134217728", "2147483647", "2147483648", "4294967295", "4294967296", "9007199254740992", "9007199254740993",
-      "9223372036854775807", "18446744073709551616", "0.5", "1e3", "1e308", "1e309", "1e-400", "-0", "1.0", "true", "null", "[]", "\"\""};
+  static const std::vector<std::string> all = {"0",
+                                               "-1",
+                                               "1",
+                                               "2",
+                                               "3",
+                                               "4",
+                                               "5",
+                                               "7",
+                                               "8",
+                                               "9",
+                                               "16",
+                                               "17",
+                                               "63",
+                                               "64",
+                                               "65",
+                                               "255",
+                                               "256",
+                                               "1000",
+                                               "65535",
+                                               "65536",
+                                               "134217727",
+                                               "134217728",
+                                               "2147483647",
+                                               "2147483648",
+                                               "4294967295",
+                                               "4294967296",
+                                               "9007199254740992",
+                                               "9007199254740993",
+                                               "9223372036854775807",
+                                               "18446744073709551616",
+                                               "0.5",
+                                               "1e3",
+                                               "1e308",
+                                               "1e309",
+                                               "1e-400",
+                                               "-0",
+                                               "1.0",
+                                               "true",
+                                               "null",
+                                               "[]",
+                                               "\"\""};
   return all;
 }
 
@@ -63,7 +102,8 @@ void replace_number(Random& random, std::string& text) {
   const Span span = spans[below(random, spans.size())];
   std::string value = odd_numbers()[below(random, odd_numbers().size())];
   if (random() % 2 == 0 && span.end - span.begin < 9)
-    value = std::to_string(std::stol(text.substr(span.begin, span.end - span.begin)) + static_cast<long>(random() % 5) - 2);
+    value =
+        std::to_string(std::stol(text.substr(span.begin, span.end - span.begin)) + static_cast<long>(random() % 5) - 2);
   text.replace(span.begin, span.end - span.begin, value);
 }
 
@@ -77,7 +117,8 @@ void swap_strings(Random& random, std::string& text) {
 
 void flip_bits(Random& random, std::string& bytes) {
   if (bytes.empty()) return;
-  for (size_t i = 0; i < 1 + random() % 4; ++i) bytes[below(random, bytes.size())] ^= static_cast<char>(1U << (random() % 8));
+  for (size_t i = 0; i < 1 + random() % 4; ++i)
+    bytes[below(random, bytes.size())] ^= static_cast<char>(1U << (random() % 8));
 }
 
 void replace_letter(Random& random, std::string& text) {
@@ -169,7 +210,8 @@ std::string kind_of(std::string message) {
       message[i] = '#';
     }
   }
-  message.erase(std::unique(message.begin(), message.end(), [](char a, char b) { return a == '#' && b == '#'; }), message.end());
+  message.erase(std::unique(message.begin(), message.end(), [](char a, char b) { return a == '#' && b == '#'; }),
+                message.end());
   return message;
 }
 

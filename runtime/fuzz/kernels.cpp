@@ -16,7 +16,9 @@ using adaste::ConvKernel;
 using adaste::ConvShape;
 using Random = std::mt19937_64;
 
-int between(Random& random, int least, int most) { return least + static_cast<int>(random() % static_cast<uint64_t>(most - least + 1)); }
+int between(Random& random, int least, int most) {
+  return least + static_cast<int>(random() % static_cast<uint64_t>(most - least + 1));
+}
 
 ConvShape with_outputs(ConvShape shape) {
   shape.out_height = (shape.height + 2 * shape.pad_h - shape.kernel_h) / shape.stride_h + 1;
@@ -82,7 +84,8 @@ Numbers random_numbers(Random& random, const ConvShape& shape, bool binary) {
   Numbers numbers;
   const auto outputs = static_cast<size_t>(shape.out_channels);
   const size_t pixels = static_cast<size_t>(shape.batch) * static_cast<size_t>(shape.out_height * shape.out_width);
-  numbers.x = floats(random, static_cast<size_t>(shape.batch) * static_cast<size_t>(shape.height * shape.width * shape.channels));
+  numbers.x = floats(
+      random, static_cast<size_t>(shape.batch) * static_cast<size_t>(shape.height * shape.width * shape.channels));
   numbers.residual = floats(random, pixels * outputs);
   numbers.scale = floats(random, outputs);
   numbers.shift = floats(random, outputs);
@@ -102,7 +105,8 @@ Numbers random_numbers(Random& random, const ConvShape& shape, bool binary) {
   if (random() % 2 == 0) numbers.epilogue.shift = numbers.shift.data();
   if (random() % 2 == 0) numbers.epilogue.residual = numbers.residual.data();
   numbers.epilogue.relu = random() % 2 == 0;
-  numbers.quantisation = random() % 2 == 0 ? adaste::Quantisation{0, 0, true} : adaste::Quantisation{-1.5F, 2.0F, false};
+  numbers.quantisation =
+      random() % 2 == 0 ? adaste::Quantisation{0, 0, true} : adaste::Quantisation{-1.5F, 2.0F, false};
   return numbers;
 }
 
@@ -115,8 +119,8 @@ std::vector<float> result(const ConvKernel& kernel, const ConvShape& shape, cons
   kernel.prepare(one, numbers.rows.data(), prepared.data());
   for (int stage = 0; stage < kernel.stages(shape); ++stage)
     for (int task = kernel.tasks(shape, stage) - 1; task >= 0; --task)
-      kernel.run(shape, stage, task, numbers.x.data(), prepared.data(), numbers.epilogue, numbers.quantisation, y.data(),
-                 scratch.data());
+      kernel.run(shape, stage, task, numbers.x.data(), prepared.data(), numbers.epilogue, numbers.quantisation,
+                 y.data(), scratch.data());
   return y;
 }
 
@@ -139,7 +143,8 @@ int main(int count, char** arguments) {
   for (uint64_t seed = first; seed < first + shapes; ++seed) {
     Random random(seed);
     const ConvShape shape = random_shape(random);
-    for (const adaste::Kernels* kernels : {&adaste::binary_kernels(), &adaste::int8_kernels(), &adaste::float_kernels()}) {
+    for (const adaste::Kernels* kernels :
+         {&adaste::binary_kernels(), &adaste::int8_kernels(), &adaste::float_kernels()}) {
       const Numbers numbers = random_numbers(random, shape, kernels != &adaste::float_kernels());
       const std::vector<float> expected = result(*kernels->back(), shape, numbers);
       for (const ConvKernel* kernel : *kernels) {

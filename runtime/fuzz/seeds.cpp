@@ -36,20 +36,21 @@ class Writer {
   }
 
   void node(const std::string& op, const std::string& inputs, const std::string& fields) {
-    nodes_ += (nodes_.empty() ? "" : ",") + std::string("{\"op\":\"") + op + "\",\"inputs\":[" + inputs + "],\"output\":\"v" +
-              number(values_++) + "\"" + (fields.empty() ? "" : ",") + fields + "}";
+    nodes_ += (nodes_.empty() ? "" : ",") + std::string("{\"op\":\"") + op + "\",\"inputs\":[" + inputs +
+              "],\"output\":\"v" + number(values_++) + "\"" + (fields.empty() ? "" : ",") + fields + "}";
   }
 
   // Ends for `channels` channels; every other time without scale and shift.
   std::string ends(size_t channels) {
     std::string fields = "\"relu\":true";
     if (++ends_ % 2 == 1)
-      fields += ",\"scale\":" + floats("[" + number(channels) + "]", channels) + ",\"shift\":" +
-                floats("[" + number(channels) + "]", channels);
+      fields += ",\"scale\":" + floats("[" + number(channels) + "]", channels) +
+                ",\"shift\":" + floats("[" + number(channels) + "]", channels);
     return fields;
   }
 
-  void convolution(const std::string& inputs, size_t in, size_t out, size_t kernel, size_t stride, size_t groups, bool binary) {
+  void convolution(const std::string& inputs, size_t in, size_t out, size_t kernel, size_t stride, size_t groups,
+                   bool binary) {
     const size_t window = in / groups * kernel * kernel;
     const std::string k = number(kernel);
     const std::string shape = "[" + number(out) + "," + number(in / groups) + "," + k + "," + k + "]";
@@ -63,8 +64,9 @@ class Writer {
 
   void linear(size_t in, size_t out, bool binary) {
     const std::string weight = binary ? bits(out, in) : floats("[" + number(out) + "," + number(in) + "]", in * out);
-    node("linear", last(), "\"out_features\":" + number(out) + ",\"in_features\":" + number(in) + ",\"weight\":" + weight +
-                               ",\"kind\":\"" + (binary ? "binary" : "float") + "\"," + ends(out));
+    node("linear", last(),
+         "\"out_features\":" + number(out) + ",\"in_features\":" + number(in) + ",\"weight\":" + weight +
+             ",\"kind\":\"" + (binary ? "binary" : "float") + "\"," + ends(out));
   }
 
   std::string last() const { return value(values_ - 1); }
@@ -72,17 +74,17 @@ class Writer {
 
   Parts parts(const std::string& shape, const std::string& mean, const std::string& classes) const {
     const std::string description =
-        "{\"format\":\"adaste-packed\",\"version\":1,\"bit_order\":\"little\",\"input\":{\"shape\":" + shape + ",\"mean\":" + mean +
-        ",\"std\":" + mean + "},\"classes\":" + classes + ",\"recipe\":null,\"producer\":\"fuzz\",\"nodes\":[" + nodes_ +
-        "],\"output\":" + last() + "}";
+        "{\"format\":\"adaste-packed\",\"version\":1,\"bit_order\":\"little\",\"input\":{\"shape\":" + shape +
+        ",\"mean\":" + mean + ",\"std\":" + mean + "},\"classes\":" + classes +
+        ",\"recipe\":null,\"producer\":\"fuzz\",\"nodes\":[" + nodes_ + "],\"output\":" + last() + "}";
     return {description, entries_, data_};
   }
 
  private:
   std::string tensor(const std::string& type, const std::string& shape, const std::string& bytes) {
     const std::string name = "\"w" + number(tensors_++) + "\"";
-    entries_ += (entries_.empty() ? "" : ",") + name + ":{\"dtype\":\"" + type + "\",\"shape\":" + shape + ",\"data_offsets\":[" +
-                number(data_.size()) + "," + number(data_.size() + bytes.size()) + "]}";
+    entries_ += (entries_.empty() ? "" : ",") + name + ":{\"dtype\":\"" + type + "\",\"shape\":" + shape +
+                ",\"data_offsets\":[" + number(data_.size()) + "," + number(data_.size() + bytes.size()) + "]}";
     data_ += bytes;
     return name;
   }

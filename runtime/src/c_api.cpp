@@ -73,7 +73,8 @@ int adaste_output_size(const adaste_network* network) { return network->network.
 
 const char* adaste_class_name(const adaste_network* network, int number) {
   const std::vector<std::string>& classes = network->network.classes();
-  return number >= 0 && static_cast<size_t>(number) < classes.size() ? classes[static_cast<size_t>(number)].c_str() : nullptr;
+  return number >= 0 && static_cast<size_t>(number) < classes.size() ? classes[static_cast<size_t>(number)].c_str()
+                                                                     : nullptr;
 }
 
 int adaste_run(adaste_network* network, const float* images, size_t count, float* outputs) {

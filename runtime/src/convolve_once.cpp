@@ -71,8 +71,8 @@ void bind_convolve_once(nb::module_& module) {
   module.def("binary_kernels", [] { return names(binary_kernels()); });
   module.def("int8_kernels", [] { return names(int8_kernels()); });
   module.def("float_kernels", [] { return names(float_kernels()); });
-  module.def("convolve_once", &convolve_once, "kernel"_a, "sizes"_a, "x"_a, "rows"_a, "scale"_a.none(), "shift"_a.none(),
-             "residual"_a.none(), "relu"_a, "range"_a.none(), "threads"_a, "y"_a);
+  module.def("convolve_once", &convolve_once, "kernel"_a, "sizes"_a, "x"_a, "rows"_a, "scale"_a.none(),
+             "shift"_a.none(), "residual"_a.none(), "relu"_a, "range"_a.none(), "threads"_a, "y"_a);
 }
 
 }  // namespace adaste

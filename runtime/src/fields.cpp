@@ -31,8 +31,8 @@ bool Fields::truth(std::string_view key) const { return of(key, Json::Kind::bool
 
 int Fields::checked(const Json& value, std::string_view key, int least, int most) const {
   require(value.is_integer(), "'", key, "' of ", what_, " must be a whole number");
-  require(value.integer() >= least && value.integer() <= most, "'", key, "' of ", what_, " must be ", least, " to ", most,
-          ", got ", value.integer());
+  require(value.integer() >= least && value.integer() <= most, "'", key, "' of ", what_, " must be ", least, " to ",
+          most, ", got ", value.integer());
   return static_cast<int>(value.integer());
 }
 
@@ -44,7 +44,9 @@ std::array<int, 2> Fields::pair(std::string_view key, int least, int most) const
   return {checked(value.items()[0], key, least, most), checked(value.items()[1], key, least, most)};
 }
 
-const std::string& Fields::string(std::string_view key) const { return of(key, Json::Kind::string, "a string").string(); }
+const std::string& Fields::string(std::string_view key) const {
+  return of(key, Json::Kind::string, "a string").string();
+}
 
 std::vector<std::string> Fields::strings(std::string_view key) const {
   std::vector<std::string> result;

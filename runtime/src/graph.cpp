@@ -19,11 +19,13 @@ void check_checksum(const Container& container, const std::string& description, 
   uint32_t sum = crc32(text_sum, data, size);
   std::string digits(8, '0');
   for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, sum >>= 4) *digit = "0123456789abcdef"[sum & 15U];
-  require(found->second == digits, "the file is damaged: its content has the CRC-32 ", digits, ", it says '", found->second, "'");
+  require(found->second == digits, "the file is damaged: its content has the CRC-32 ", digits, ", it says '",
+          found->second, "'");
 }
 
 void check_format(const Fields& facts) {
-  require(facts.string("format") == "adaste-packed", "format must be 'adaste-packed', got '", facts.string("format"), "'");
+  require(facts.string("format") == "adaste-packed", "format must be 'adaste-packed', got '", facts.string("format"),
+          "'");
   require(facts.whole("version", 0, 1 << 30) == 1, "version must be 1, which is all this reader knows, got ",
           facts.whole("version", 0, 1 << 30));
   require(facts.string("bit_order") == "little", "bit_order must be 'little', got '", facts.string("bit_order"), "'");
@@ -96,8 +98,8 @@ Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits) {
   read_input(facts, limits, graph);
   const Json& nodes = facts.any("nodes");
   require(nodes.is(Json::Kind::array), "the nodes must be a list");
-  require(nodes.items().size() <= static_cast<size_t>(limits.nodes), "a network may have ", limits.nodes, " nodes, got ",
-          nodes.items().size());
+  require(nodes.items().size() <= static_cast<size_t>(limits.nodes), "a network may have ", limits.nodes,
+          " nodes, got ", nodes.items().size());
   NodeReader reader(container, limits, graph);
   for (const Json& node : nodes.items()) reader.read(node);
   read_output(facts, reader.numbers(), graph);

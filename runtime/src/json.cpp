@@ -10,7 +10,7 @@ namespace adaste {
 namespace {
 
 constexpr int most_levels = 16;
-constexpr size_t most_values = 200000;  // a value takes about 150 bytes: 30 MB at most
+constexpr size_t most_values = 200000;                 // a value takes about 150 bytes: 30 MB at most
 constexpr double exact_integers = 9007199254740992.0;  // 2^53
 
 }  // namespace

@@ -15,8 +15,8 @@ class Json {
   enum class Kind { null, boolean, number, string, array, object };
   using Member = std::pair<std::string, Json>;
 
-  // The value a text stands for. Keys that occur twice, values beyond the bounds, and anything after the value but white
-  // space are errors.
+  // The value a text stands for. Keys that occur twice, values beyond the bounds, and anything after the value but
+  // white space are errors.
   static Json parse(std::string_view text);
 
   Kind kind() const { return kind_; }

@@ -26,8 +26,8 @@ const Kernels& binary_kernels();  // one-bit weights, float32 activations
 const Kernels& int8_kernels();    // one-bit weights, 8-bit activations
 const Kernels& float_kernels();   // float32 weights
 
-// The first kernel that is available here and supports the shape. Where `forced` names one of the kernels, only that and
-// the last one are considered.
+// The first kernel that is available here and supports the shape. Where `forced` names one of the kernels, only that
+// and the last one are considered.
 const ConvKernel& choose_kernel(const Kernels& kernels, const ConvShape& shape, const std::string& forced);
 
 // The kernel that the environment variable ADASTE_RUNTIME_KERNEL forces, or an empty string. An error where there is

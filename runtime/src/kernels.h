@@ -62,9 +62,9 @@ struct ConvKernel {
   // order, of any alignment.
   void (*prepare)(const ConvShape&, const uint8_t* rows, void* prepared);
 
-  size_t (*scratch_bytes)(const ConvShape&);     // shared by all tasks: tables, quantised activations
-  int (*stages)(const ConvShape&);               // barriers between stages: e.g. 0 build tables, 1 convolve
-  int (*tasks)(const ConvShape&, int stage);     // independent pieces of a stage, for threads
+  size_t (*scratch_bytes)(const ConvShape&);  // shared by all tasks: tables, quantised activations
+  int (*stages)(const ConvShape&);            // barriers between stages: e.g. 0 build tables, 1 convolve
+  int (*tasks)(const ConvShape&, int stage);  // independent pieces of a stage, for threads
   void (*run)(const ConvShape&, int stage, int task, const float* x, const void* prepared, const Epilogue&,
               const Quantisation&, float* y, void* scratch);
 };

@@ -78,7 +78,6 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
 
 }  // namespace
 
-const ConvKernel avx2_kernel = {"avx2", has_avx2, supports, weight_bytes, prepare,
-                                scratch_bytes, stages, tasks, run};
+const ConvKernel avx2_kernel = {"avx2", has_avx2, supports, weight_bytes, prepare, scratch_bytes, stages, tasks, run};
 
 }  // namespace adaste

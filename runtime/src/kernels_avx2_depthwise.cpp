@@ -80,6 +80,6 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
 }  // namespace
 
 const ConvKernel avx2_depthwise_kernel = {"avx2-depthwise", has_avx2, supports, weight_bytes, prepare,
-                                          scratch_bytes, stages, tasks, run};
+                                          scratch_bytes,    stages,   tasks,    run};
 
 }  // namespace adaste

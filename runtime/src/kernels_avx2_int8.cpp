@@ -128,11 +128,12 @@ void quantise_values(const float* from, size_t count, const Levels& levels, uint
   for (; i < count; ++i) to[i] = quantised(from[i], levels);
 }
 
-void quantise_stage(const ConvShape& shape, int stage, int task, const float* x, const Quantisation& range, void* scratch) {
+void quantise_stage(const ConvShape& shape, int stage, int task, const float* x, const Quantisation& range,
+                    void* scratch) {
   if (stage == 0) {
     const size_t count = image_elements(shape);
-    static_cast<Levels*>(scratch)[task] = range.dynamic ? image_levels(x + static_cast<size_t>(task) * count, count)
-                                                        : levels_for(range.low, range.high);
+    static_cast<Levels*>(scratch)[task] =
+        range.dynamic ? image_levels(x + static_cast<size_t>(task) * count, count) : levels_for(range.low, range.high);
     return;
   }
   const size_t count = static_cast<size_t>(shape.width) * static_cast<size_t>(shape.channels);
@@ -143,8 +144,8 @@ void quantise_stage(const ConvShape& shape, int stage, int task, const float* x,
 
 using ByteWindow = WindowOf<uint8_t>;
 
-// The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`. Padding is at the level of
-// 0; behind the last input is the middle, which adds nothing.
+// The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`. Padding is at the level
+// of 0; behind the last input is the middle, which adds nothing.
 const uint8_t* inputs_of(const ConvShape& shape, const ByteWindow& window, int zero, const Chunk& part, uint8_t* copy) {
   if (part.one_pixel && part.count == chunk) {
     const uint8_t* pixel = pixel_at(shape, window, part.row, part.column);
@@ -226,7 +227,8 @@ void write_outputs(const ConvShape& shape, const int32_t* sums, const Piece& pie
       const int some = std::min(8, piece.channels - channel);
       __m256 rows[8];
       for (int i = 0; i < 8; ++i)
-        rows[i] = i < some ? sums_as_floats<Strip>(sums + (channel + i) * Strip::lanes, lane, weight_sums[channel + i], levels)
+        rows[i] = i < some ? sums_as_floats<Strip>(sums + (channel + i) * Strip::lanes, lane, weight_sums[channel + i],
+                                                   levels)
                            : _mm256_setzero_ps();
       transpose(rows);
       for (int i = 0; i < std::min(8, count - lane); ++i) {
@@ -237,7 +239,8 @@ void write_outputs(const ConvShape& shape, const int32_t* sums, const Piece& pie
         }
         alignas(32) float values[8];
         _mm256_store_ps(values, rows[i]);
-        for (int j = 0; j < some; ++j) y[place + j] = finish(values[j], first_channel + channel + j, place + j, epilogue);
+        for (int j = 0; j < some; ++j)
+          y[place + j] = finish(values[j], first_channel + channel + j, place + j, epilogue);
       }
     }
 }
@@ -262,7 +265,8 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
   const ptrdiff_t per_image = static_cast<ptrdiff_t>(shape.out_height) * shape.out_width;
   for (int lane = 0; lane < Strip::lanes; ++lane) {
     const ptrdiff_t position = piece.position + lane;
-    windows[lane] = window_at(shape, position, piece.group * (shape.channels / shape.groups), quantised_image(shape, scratch, 0));
+    windows[lane] =
+        window_at(shape, position, piece.group * (shape.channels / shape.groups), quantised_image(shape, scratch, 0));
     if (position >= positions(shape)) continue;
     const Levels image = quantised_levels(scratch)[position / per_image];
     levels.scale[lane] = image.scale;
@@ -304,7 +308,7 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
 
 }  // namespace
 
-const ConvKernel avx2_int8_kernel = {"avx2-int8", has_avx2, supports, weight_bytes, prepare,
-                                     scratch_bytes, stages, tasks, run};
+const ConvKernel avx2_int8_kernel = {"avx2-int8",   has_avx2, supports, weight_bytes, prepare,
+                                     scratch_bytes, stages,   tasks,    run};
 
 }  // namespace adaste

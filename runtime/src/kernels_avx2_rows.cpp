@@ -1,5 +1,6 @@
-// One-bit weights and float32 activations on AVX2 for layers with few channels and large images, where making the tables
-// of signed sums (signed_sums.h) takes as long as using them: here a table serves all taps of a row of the kernel.
+// One-bit weights and float32 activations on AVX2 for layers with few channels and large images, where making the
+// tables of signed sums (signed_sums.h) takes as long as using them: here a table serves all taps of a row of the
+// kernel.
 //
 // A strip is 16 output rows at one column. The table of an input column then serves the output column at its left, its
 // right and its own, so a task walks over input columns and adds to as many output columns as the kernel is wide.
@@ -14,9 +15,9 @@ namespace {
 
 using Strip = Strip16;
 
-constexpr int most_part = 128;     // output channels of a task
-constexpr int most_columns = 16;   // output columns of a task: more share tables, fewer leave work for threads
-constexpr int few_outputs = 192;   // with as many output channels making tables does not matter
+constexpr int most_part = 128;    // output channels of a task
+constexpr int most_columns = 16;  // output columns of a task: more share tables, fewer leave work for threads
+constexpr int few_outputs = 192;  // with as many output channels making tables does not matter
 
 // The shape without its batch decides: strips should be full even for one image.
 bool worthwhile(const ConvShape& shape) {
@@ -77,14 +78,15 @@ struct Columns {
 
 // Adds what one row of the kernel and 64 channels contribute. `words` are the weights of the row's first tap, `taps`
 // words apart for the next.
-void add_row(const ConvShape& shape, const float* const (&rows)[Strip::lanes], ptrdiff_t channel, const Columns& columns,
-             int channels, const uint64_t* words, ptrdiff_t taps, float* tables, float* sums) {
+void add_row(const ConvShape& shape, const float* const (&rows)[Strip::lanes], ptrdiff_t channel,
+             const Columns& columns, int channels, const uint64_t* words, ptrdiff_t taps, float* tables, float* sums) {
   const int first = std::max(0, columns.first - shape.pad_w);
   const int end = std::min(shape.width, columns.end - 1 - shape.pad_w + shape.kernel_w);
   for (int column = first; column < end; ++column) {
     const float* inputs[Strip::lanes];
     for (int lane = 0; lane < Strip::lanes; ++lane)
-      inputs[lane] = rows[lane] != nullptr ? rows[lane] + static_cast<ptrdiff_t>(column) * shape.channels + channel : zeros;
+      inputs[lane] =
+          rows[lane] != nullptr ? rows[lane] + static_cast<ptrdiff_t>(column) * shape.channels + channel : zeros;
     fill_tables<Strip>(inputs, chunk, tables);
     for (int tap = 0; tap < shape.kernel_w; ++tap) {
       const int output = column + shape.pad_w - tap;
@@ -106,11 +108,13 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
   const int group = task / grid.parts % shape.groups;
   const int first_column = task / grid.parts / shape.groups % grid.column_parts * most_columns;
   const Columns columns{first_column, std::min(first_column + most_columns, shape.out_width)};
-  const ptrdiff_t first_row = static_cast<ptrdiff_t>(task / grid.parts / shape.groups / grid.column_parts) * Strip::lanes;
+  const ptrdiff_t first_row =
+      static_cast<ptrdiff_t>(task / grid.parts / shape.groups / grid.column_parts) * Strip::lanes;
   const Channels channels{group * outputs + first_output, std::min(grid.part_size, outputs - first_output)};
 
   std::memset(sums, 0, static_cast<size_t>(grid.sums()) * sizeof(float));
-  const auto* words = static_cast<const uint64_t*>(prepared) + static_cast<ptrdiff_t>(group) * chunks_of(shape) * outputs + first_output;
+  const auto* words = static_cast<const uint64_t*>(prepared) +
+                      static_cast<ptrdiff_t>(group) * chunks_of(shape) * outputs + first_output;
   const ptrdiff_t taps = static_cast<ptrdiff_t>(inner / chunk) * outputs;  // words of a tap
   for (int tap_row = 0; tap_row < shape.kernel_h; ++tap_row) {
     const float* rows[Strip::lanes];
@@ -127,7 +131,7 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
 
 }  // namespace
 
-const ConvKernel avx2_rows_kernel = {"avx2-rows", has_avx2, worthwhile, weight_bytes, prepare,
-                                     scratch_bytes, stages, tasks, run};
+const ConvKernel avx2_rows_kernel = {"avx2-rows",   has_avx2, worthwhile, weight_bytes, prepare,
+                                     scratch_bytes, stages,   tasks,      run};
 
 }  // namespace adaste

@@ -8,6 +8,7 @@ bool available() { return true; }
 
 }  // namespace
 
-const ConvKernel float_kernel = {"float", available, supports, weight_bytes, prepare, scratch_bytes, stages, tasks, run};
+const ConvKernel float_kernel = {"float",       available, supports, weight_bytes, prepare,
+                                 scratch_bytes, stages,    tasks,    run};
 
 }  // namespace adaste

@@ -1,7 +1,7 @@
 // Convolution with float32 weights, for the layers that are not one-bit: first and last ones, mostly.
 //
-// Each file that includes this is compiled for another processor and gives the code its name. Vectors are the compilers'
-// portable ones; a block of 4 positions and 16 output channels is summed in 8 of them.
+// Each file that includes this is compiled for another processor and gives the code its name. Vectors are the
+// compilers' portable ones; a block of 4 positions and 16 output channels is summed in 8 of them.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ size_t weight_bytes(const ConvShape& shape) {
 
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
-  const size_t channels = static_cast<size_t>(shape.channels / shape.groups);
-  const size_t outputs = static_cast<size_t>(shape.out_channels / shape.groups);
+  const auto channels = static_cast<size_t>(shape.channels / shape.groups);
+  const auto outputs = static_cast<size_t>(shape.out_channels / shape.groups);
   auto* to = static_cast<float*>(prepared);
   for (size_t block = 0; block < static_cast<size_t>(shape.groups) * blocks_per_group(shape); ++block)
     for (size_t k = 0; k < window_size(shape); ++k)
@@ -82,7 +82,8 @@ inline void add_pixels(const float* const (&pixels)[block_positions], int channe
 }
 
 // The same where some windows have padding.
-inline void add_some_pixels(const float* const (&pixels)[block_positions], int channels, const float* weights, Sums& sums) {
+inline void add_some_pixels(const float* const (&pixels)[block_positions], int channels, const float* weights,
+                            Sums& sums) {
   for (int i = 0; i < block_positions; ++i) {
     if (pixels[i] == nullptr) continue;
     for (int channel = 0; channel < channels; ++channel)
@@ -91,7 +92,8 @@ inline void add_some_pixels(const float* const (&pixels)[block_positions], int c
   }
 }
 
-void convolve_block(const ConvShape& shape, const Window (&windows)[block_positions], const float* weights, Sums& sums) {
+void convolve_block(const ConvShape& shape, const Window (&windows)[block_positions], const float* weights,
+                    Sums& sums) {
   const int channels = shape.channels / shape.groups;
   for (int tap = 0; tap < shape.kernel_h * shape.kernel_w; ++tap, weights += static_cast<ptrdiff_t>(channels) * wide) {
     const float* pixels[block_positions];

@@ -4,7 +4,7 @@
 
 namespace adaste {
 
-const ConvKernel float_avx2_kernel = {"float-avx2", has_avx2, supports, weight_bytes, prepare,
-                                      scratch_bytes, stages, tasks, run};
+const ConvKernel float_avx2_kernel = {"float-avx2",  has_avx2, supports, weight_bytes, prepare,
+                                      scratch_bytes, stages,   tasks,    run};
 
 }  // namespace adaste

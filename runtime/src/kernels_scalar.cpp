@@ -15,14 +15,12 @@ bool available() { return true; }
 bool supports(const ConvShape& /*shape*/) { return true; }
 
 // One byte per weight, -1 or +1, in the order (group, row, column, channel of the group, output channel of the group).
-size_t weight_bytes(const ConvShape& shape) {
-  return window_size(shape) * static_cast<size_t>(shape.out_channels);
-}
+size_t weight_bytes(const ConvShape& shape) { return window_size(shape) * static_cast<size_t>(shape.out_channels); }
 
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
-  const size_t channels = static_cast<size_t>(shape.channels / shape.groups);
-  const size_t outputs = static_cast<size_t>(shape.out_channels / shape.groups);
+  const auto channels = static_cast<size_t>(shape.channels / shape.groups);
+  const auto outputs = static_cast<size_t>(shape.out_channels / shape.groups);
   const size_t row_bytes = (window_size(shape) + 7) / 8;
   auto* signs = static_cast<int8_t*>(prepared);
   for (size_t group = 0; group < static_cast<size_t>(shape.groups); ++group)
@@ -72,7 +70,8 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
       for (int first = 0; first < outputs; first += block) {
         const int count = std::min(block, outputs - first);
         const int8_t* signs = static_cast<const int8_t*>(prepared) +
-                              static_cast<ptrdiff_t>(group) * outputs * static_cast<ptrdiff_t>(window_size(shape)) + first;
+                              static_cast<ptrdiff_t>(group) * outputs * static_cast<ptrdiff_t>(window_size(shape)) +
+                              first;
         sums.fill(0.0F);
         add_window(shape, pixels + group * channels, row, column, signs, count, sums.data());
         for (int output = 0; output < count; ++output) {
@@ -85,7 +84,7 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
 
 }  // namespace
 
-const ConvKernel scalar_kernel = {"scalar", available, supports, weight_bytes, prepare,
-                                  scratch_bytes, stages, tasks, run};
+const ConvKernel scalar_kernel = {"scalar",      available, supports, weight_bytes, prepare,
+                                  scratch_bytes, stages,    tasks,    run};
 
 }  // namespace adaste

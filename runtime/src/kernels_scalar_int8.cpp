@@ -17,7 +17,9 @@ bool supports(const ConvShape& /*shape*/) { return true; }
 // As for the scalar kernel with float activations: -1 or +1 in the order (group, row, column, channel, output channel).
 size_t weight_bytes(const ConvShape& shape) { return scalar_kernel.weight_bytes(shape); }
 
-void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) { scalar_kernel.prepare(shape, rows, prepared); }
+void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
+  scalar_kernel.prepare(shape, rows, prepared);
+}
 
 size_t scratch_bytes(const ConvShape& shape) { return quantised_bytes(shape); }
 
@@ -58,10 +60,11 @@ void convolve(const ConvShape& shape, int task, const int8_t* prepared, const Ep
     for (int group = 0; group < shape.groups; ++group)
       for (int first = 0; first < outputs; first += block) {
         const int count = std::min(block, outputs - first);
-        const int8_t* signs = prepared + static_cast<ptrdiff_t>(group) * outputs * static_cast<ptrdiff_t>(window_size(shape)) + first;
+        const int8_t* signs =
+            prepared + static_cast<ptrdiff_t>(group) * outputs * static_cast<ptrdiff_t>(window_size(shape)) + first;
         sums.fill(0);
-        add_window(shape, pixels + group * channels, static_cast<int>(levels.zero), task % shape.out_height, column, signs,
-                   count, sums.data());
+        add_window(shape, pixels + group * channels, static_cast<int>(levels.zero), task % shape.out_height, column,
+                   signs, count, sums.data());
         for (int output = 0; output < count; ++output) {
           const int channel = group * outputs + first + output;
           const float sum = levels.scale * static_cast<float>(sums[static_cast<size_t>(output)]);
@@ -80,6 +83,6 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
 }  // namespace
 
 const ConvKernel scalar_int8_kernel = {"scalar-int8", available, supports, weight_bytes, prepare,
-                                       scratch_bytes, stages, tasks, run};
+                                       scratch_bytes, stages,    tasks,    run};
 
 }  // namespace adaste

@@ -37,8 +37,9 @@ adaste::Images checked(const adaste::Network& network, const Array& images, cons
   const size_t wanted[3] = {size(floats ? input.channels : input.height), size(floats ? input.height : input.width),
                             size(floats ? input.width : input.channels)};
   for (size_t i = 0; i < 3; ++i) adaste::require(images.shape(i + 1) == wanted[i], "the images have a wrong shape");
-  adaste::require(outputs == nullptr || (outputs->shape(0) == images.shape(0) && outputs->shape(1) == size(network.outputs())),
-                  "the outputs have a wrong shape");
+  adaste::require(
+      outputs == nullptr || (outputs->shape(0) == images.shape(0) && outputs->shape(1) == size(network.outputs())),
+      "the outputs have a wrong shape");
   if constexpr (floats)
     return {images.data(), nullptr, static_cast<int64_t>(images.shape(0))};
   else
@@ -62,6 +63,8 @@ void calibrate(adaste::Network& network, const Array& images) {
 }  // namespace
 
 NB_MODULE(_runtime, module) {
+  // A network that a global variable holds when Python ends is no leak.
+  nb::set_leak_warnings(false);
   nb::register_exception_translator([](const std::exception_ptr& pointer, void* /*context*/) {
     try {
       std::rethrow_exception(pointer);

@@ -64,9 +64,9 @@ void Network::prepare_steps() {
     if (node.op == Op::convolution) {
       step.kernel = &choose_kernel(kernels_for(node, options_.int8), node.shape, forced);
       scratch = std::max(scratch, step.kernel->scratch_bytes(node.shape));
-      require(scratch <= static_cast<size_t>(options_.limits.scratch_bytes), "the ",
-              node.name, " -> '", graph_.names[static_cast<size_t>(node.output)], "' needs more than ",
-              options_.limits.scratch_bytes, " bytes of scratch memory");
+      require(scratch <= static_cast<size_t>(options_.limits.scratch_bytes), "the ", node.name, " -> '",
+              graph_.names[static_cast<size_t>(node.output)], "' needs more than ", options_.limits.scratch_bytes,
+              " bytes of scratch memory");
       step.weights.reserve(step.kernel->weight_bytes(node.shape));
       step.kernel->prepare(node.shape, node.weight, step.weights.data());
       node.weight = nullptr;  // the file's bytes are not kept
@@ -80,7 +80,8 @@ void Network::prepare_steps() {
 std::vector<std::pair<std::string, std::string>> Network::kernels() const {
   std::vector<std::pair<std::string, std::string>> result;
   for (const Step& step : steps_)
-    if (step.kernel != nullptr) result.emplace_back(graph_.names[static_cast<size_t>(step.node->output)], step.kernel->name);
+    if (step.kernel != nullptr)
+      result.emplace_back(graph_.names[static_cast<size_t>(step.node->output)], step.kernel->name);
   return result;
 }
 
@@ -93,7 +94,7 @@ void Network::use_own_threads() {
 }
 
 void Network::run(const Images& images, float* outputs) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   run_all(images, outputs);
 }
 
@@ -147,55 +148,74 @@ void Network::convolve(Step& step, int count) {
 
 void Network::run_step(Step& step, int count) {
   const Node& node = *step.node;
-  const Extent extent = graph_.values[static_cast<size_t>(node.inputs[0])];
-  const ConvShape shape = with_batch(node.shape, count);
-  const float* x = value(node.inputs[0], count);
-  const float* second = node.inputs.size() > 1 ? value(node.inputs[1], count) : nullptr;
-  float* y = value(node.output, count);
-  // Cuts all pixels of the batch into tasks.
-  const auto for_pixels = [&](const auto& function) {
-    const int64_t pixels = int64_t{count} * extent.height * extent.width;
-    const int64_t each = std::max<int64_t>(1, task_elements / extent.channels);
-    workers_->run(static_cast<int>((pixels + each - 1) / each), [&](int task) {
-      function(task * each, std::min(each, pixels - task * each));
-    });
-  };
   switch (node.op) {
     case Op::convolution:
       if (calibrating_) observe(step, count);
       return convolve(step, count);
     case Op::max_pool:
-      return workers_->run(count * shape.out_height, [&](int task) { max_pool(shape, task, x, y); });
-    case Op::average_pool:
-      return workers_->run(count * shape.out_height, [&](int task) { average_pool(shape, node.count_padding, task, x, y); });
+    case Op::average_pool: return pool(node, count);
     case Op::affine:
-      return for_pixels([&](int64_t first, int64_t pixels) {
-        const int64_t start = first * extent.channels;
-        affine(pixels, extent.channels, x + start, epilogue_of(node, second != nullptr ? second + start : nullptr), y + start);
-      });
     case Op::add:
-    case Op::relu:
-      return for_pixels([&](int64_t first, int64_t pixels) {
-        const int64_t start = first * extent.channels;
-        add(pixels * extent.channels, x + start, second != nullptr ? second + start : nullptr, node.relu, y + start);
-      });
-    case Op::flatten:
-      return workers_->run(count, [&](int image) {
-        const int64_t start = image * extent.elements();
-        flatten(int64_t{extent.height} * extent.width, extent.channels, x + start, y + start);
-      });
-    case Op::concatenate: {
-      const int all = graph_.values[static_cast<size_t>(node.output)].channels;
-      int first = 0;
-      for (const int number : node.inputs) {
-        const int channels = graph_.values[static_cast<size_t>(number)].channels;
-        for_pixels([&](int64_t pixel, int64_t pixels) {
-          concatenate(pixels, channels, value(number, count) + pixel * channels, first, all, y + pixel * all);
-        });
-        first += channels;
-      }
-      return;
-    }
+    case Op::relu: return combine(node, count);
+    case Op::flatten: return flatten_images(node, count);
+    case Op::concatenate: return join(node, count);
+  }
+}
+
+void Network::pool(const Node& node, int count) {
+  const ConvShape shape = with_batch(node.shape, count);
+  const float* x = value(node.inputs[0], count);
+  float* y = value(node.output, count);
+  workers_->run(count * shape.out_height, [&](int row) {
+    if (node.op == Op::max_pool)
+      max_pool(shape, row, x, y);
+    else
+      average_pool(shape, node.count_padding, row, x, y);
+  });
+}
+
+// Calls function(first pixel, pixels) for pieces of all pixels of a batch.
+template <class Function>
+void Network::for_pixels(const Extent& extent, int count, const Function& function) {
+  const int64_t pixels = int64_t{count} * extent.height * extent.width;
+  const int64_t each = std::max<int64_t>(1, task_elements / extent.channels);
+  workers_->run(static_cast<int>((pixels + each - 1) / each),
+                [&](int task) { function(task * each, std::min(each, pixels - task * each)); });
+}
+
+void Network::combine(const Node& node, int count) {
+  const Extent& extent = graph_.values[static_cast<size_t>(node.output)];
+  for_pixels(extent, count, [&](int64_t pixel, int64_t pixels) {
+    const int64_t start = pixel * extent.channels;
+    const float* x = value(node.inputs[0], count) + start;
+    const float* second = node.inputs.size() > 1 ? value(node.inputs[1], count) + start : nullptr;
+    float* y = value(node.output, count) + start;
+    if (node.op == Op::affine)
+      affine(pixels, extent.channels, x, epilogue_of(node, second), y);
+    else
+      add(pixels * extent.channels, x, second, node.relu, y);
+  });
+}
+
+void Network::flatten_images(const Node& node, int count) {
+  const Extent& extent = graph_.values[static_cast<size_t>(node.inputs[0])];
+  workers_->run(count, [&](int image) {
+    const int64_t start = image * extent.elements();
+    flatten(int64_t{extent.height} * extent.width, extent.channels, value(node.inputs[0], count) + start,
+            value(node.output, count) + start);
+  });
+}
+
+void Network::join(const Node& node, int count) {
+  const int all = graph_.values[static_cast<size_t>(node.output)].channels;
+  int first = 0;
+  for (const int number : node.inputs) {
+    const Extent& extent = graph_.values[static_cast<size_t>(number)];
+    for_pixels(extent, count, [&](int64_t pixel, int64_t pixels) {
+      concatenate(pixels, extent.channels, value(number, count) + pixel * extent.channels, first, all,
+                  value(node.output, count) + pixel * all);
+    });
+    first += extent.channels;
   }
 }
 
@@ -212,7 +232,7 @@ void Network::calibrate(const Images& images) {
   require(options_.int8, "only a network loaded with int8 can be calibrated");
   require(images.count > 0, "calibration needs at least one image");
   std::vector<float> outputs(static_cast<size_t>(images.count) * static_cast<size_t>(this->outputs()));
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   for (Step& step : steps_) {
     step.low = step.high = 0;
     step.quantisation.dynamic = true;

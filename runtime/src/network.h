@@ -73,6 +73,12 @@ class Network {
   void run_step(Step& step, int count);
   void convolve(Step& step, int count);
   void observe(Step& step, int count);
+  void pool(const Node& node, int count);
+  void combine(const Node& node, int count);
+  void flatten_images(const Node& node, int count);
+  void join(const Node& node, int count);
+  template <class Function>
+  void for_pixels(const Extent& extent, int count, const Function& function);
   float* value(int number, int count) const;
 
   Graph graph_;

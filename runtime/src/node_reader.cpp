@@ -9,9 +9,9 @@
 namespace adaste {
 namespace {
 
-constexpr int largest = 1 << 27;           // any whole number of the file
+constexpr int largest = 1 << 27;             // any whole number of the file
 constexpr int64_t largest_window = 1 << 22;  // weights behind one output: sums of 8-bit products fit into 32 bits
-constexpr size_t most_reuse = 8;           // how often the file's weights may be used, on average
+constexpr size_t most_reuse = 8;             // how often the file's weights may be used, on average
 
 // The most a product of whole numbers may be, before it is compared to a limit.
 int64_t product(std::initializer_list<int64_t> factors) {
@@ -42,7 +42,7 @@ bool finite(const uint8_t* bytes, size_t count) {
 
 void check_unused_bits(const Fields& fields, const Tensor& weight, int64_t window) {
   if (window % 8 == 0) return;
-  const size_t row_bytes = static_cast<size_t>((window + 7) / 8);
+  const auto row_bytes = static_cast<size_t>((window + 7) / 8);
   for (size_t end = row_bytes; end <= weight.bytes; end += row_bytes)
     require(weight.data[end - 1] >> (window % 8) == 0, fields.what(), ": unused bits of the weight must be 0");
 }
@@ -60,12 +60,15 @@ void NodeReader::read(const Json& json) {
     Op op;
     Extent (NodeReader::*read)(const Fields&, Node&);
   };
-  static const std::map<std::string, Kind> kinds = {
-      {"convolution", {Op::convolution, &NodeReader::convolution}}, {"linear", {Op::convolution, &NodeReader::linear}},
-      {"affine", {Op::affine, &NodeReader::affine}},                {"max_pool", {Op::max_pool, &NodeReader::pool}},
-      {"average_pool", {Op::average_pool, &NodeReader::pool}},      {"flatten", {Op::flatten, &NodeReader::flatten}},
-      {"add", {Op::add, &NodeReader::add}},                         {"relu", {Op::relu, &NodeReader::relu}},
-      {"concatenate", {Op::concatenate, &NodeReader::concatenate}}};
+  static const std::map<std::string, Kind> kinds = {{"convolution", {Op::convolution, &NodeReader::convolution}},
+                                                    {"linear", {Op::convolution, &NodeReader::linear}},
+                                                    {"affine", {Op::affine, &NodeReader::affine}},
+                                                    {"max_pool", {Op::max_pool, &NodeReader::pool}},
+                                                    {"average_pool", {Op::average_pool, &NodeReader::pool}},
+                                                    {"flatten", {Op::flatten, &NodeReader::flatten}},
+                                                    {"add", {Op::add, &NodeReader::add}},
+                                                    {"relu", {Op::relu, &NodeReader::relu}},
+                                                    {"concatenate", {Op::concatenate, &NodeReader::concatenate}}};
   const std::string place = text("node ", graph_.nodes.size());
   const std::string& op = Fields(json, place).string("op");
   const auto kind = kinds.find(op);
@@ -128,8 +131,8 @@ void NodeReader::slide(const Fields& fields, Node& node) const {
   const auto stride = fields.pair("stride", 1, largest);
   const auto padding = fields.pair("padding", 0, largest);
   ConvShape& shape = node.shape;
-  shape = {1, extent.height, extent.width, extent.channels, 0, 0, extent.channels,
-           kernel[0], kernel[1], stride[0], stride[1], padding[0], padding[1], 1};
+  shape = {1,         extent.height, extent.width, extent.channels, 0,          0,          extent.channels,
+           kernel[0], kernel[1],     stride[0],    stride[1],       padding[0], padding[1], 1};
   shape.out_height = places(fields, extent.height, kernel[0], stride[0], padding[0]);
   shape.out_width = places(fields, extent.width, kernel[1], stride[1], padding[1]);
   const int64_t padded = product({extent.channels, int64_t{extent.height} + 2 * int64_t{padding[0]},
@@ -146,18 +149,23 @@ Extent NodeReader::convolution(const Fields& fields, Node& node) {
   shape.out_channels = fields.whole("out_channels", 1, largest);
   shape.groups = fields.whole("groups", 1, largest);
   const int channels = fields.whole("in_channels", 1, largest);
-  require(channels == shape.channels, fields.what(), ": the input must have ", channels, " channels, got ", shape.channels);
-  require(channels % shape.groups == 0 && shape.out_channels % shape.groups == 0, fields.what(), ": in_channels = ",
-          channels, " and out_channels = ", shape.out_channels, " must be multiples of groups = ", shape.groups);
+  require(channels == shape.channels, fields.what(), ": the input must have ", channels, " channels, got ",
+          shape.channels);
+  require(channels % shape.groups == 0 && shape.out_channels % shape.groups == 0, fields.what(),
+          ": in_channels = ", channels, " and out_channels = ", shape.out_channels,
+          " must be multiples of groups = ", shape.groups);
   const auto count = [](int value) { return static_cast<uint64_t>(value); };
-  read_weight(fields, node, {count(shape.out_channels), count(channels / shape.groups), count(shape.kernel_h), count(shape.kernel_w)});
+  read_weight(
+      fields, node,
+      {count(shape.out_channels), count(channels / shape.groups), count(shape.kernel_h), count(shape.kernel_w)});
   const Extent result{shape.out_channels, shape.out_height, shape.out_width, false};
   read_epilogue(fields, node, result);
   return result;
 }
 
 Extent NodeReader::linear(const Fields& fields, Node& node) {
-  fields.allow_only({"op", "inputs", "output", "out_features", "in_features", "weight", "kind", "scale", "shift", "relu"});
+  fields.allow_only(
+      {"op", "inputs", "output", "out_features", "in_features", "weight", "kind", "scale", "shift", "relu"});
   const Extent& extent = input(node, 0);
   const int in_features = fields.whole("in_features", 1, largest);
   const int out_features = fields.whole("out_features", 1, largest);
@@ -172,7 +180,8 @@ Extent NodeReader::linear(const Fields& fields, Node& node) {
 
 const Tensor& NodeReader::tensor(const Fields& fields, std::string_view key) const {
   const auto found = container_.tensors.find(fields.string(key));
-  require(found != container_.tensors.end(), fields.what(), ": there is no tensor '", fields.string(key), "' for its ", key);
+  require(found != container_.tensors.end(), fields.what(), ": there is no tensor '", fields.string(key), "' for its ",
+          key);
   return found->second;
 }
 
@@ -192,7 +201,8 @@ void NodeReader::read_weight(const Fields& fields, Node& node, const std::vector
   if (node.binary)
     check_unused_bits(fields, weight, window);
   else
-    require(finite(weight.data, weight.bytes / sizeof(float)), fields.what(), ": the weight holds numbers that are not finite");
+    require(finite(weight.data, weight.bytes / sizeof(float)), fields.what(),
+            ": the weight holds numbers that are not finite");
   node.weight = weight.data;
   weight_bytes_ += weight.bytes;
   require(weight_bytes_ <= most_reuse * container_.data_bytes, fields.what(), ": too many nodes use the same weights");
@@ -204,7 +214,8 @@ std::vector<float> NodeReader::read_floats(const Fields& fields, std::string_vie
   const Tensor& values = tensor(fields, key);
   require(values.type == Type::float32 && values.shape == std::vector<uint64_t>{static_cast<uint64_t>(count)},
           fields.what(), ": the ", key, " must be float32 with ", count, " numbers");
-  require(finite(values.data, values.bytes / sizeof(float)), fields.what(), ": the ", key, " holds numbers that are not finite");
+  require(finite(values.data, values.bytes / sizeof(float)), fields.what(), ": the ", key,
+          " holds numbers that are not finite");
   std::vector<float> result(static_cast<size_t>(count));
   std::memcpy(result.data(), values.data, values.bytes);
   return result;
@@ -222,7 +233,8 @@ Extent NodeReader::affine(const Fields& fields, Node& node) {
   fields.allow_only({"op", "inputs", "output", "channels", "scale", "shift", "relu"});
   const Extent& extent = input(node, 0);
   const int channels = fields.whole("channels", 1, largest);
-  require(channels == extent.channels, fields.what(), ": the input must have ", channels, " channels, got ", extent.channels);
+  require(channels == extent.channels, fields.what(), ": the input must have ", channels, " channels, got ",
+          extent.channels);
   read_epilogue(fields, node, extent);
   spend(fields, extent.elements());
   return extent;

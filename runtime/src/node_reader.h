@@ -16,7 +16,7 @@ class NodeReader {
   // Appends to `graph`, which holds its input.
   NodeReader(const Container& container, const Limits& limits, Graph& graph);
 
-  void read(const Json& node);
+  void read(const Json& json);
 
   // The numbers of all values by their names.
   const std::map<std::string, int>& numbers() const { return numbers_; }

@@ -44,8 +44,7 @@ void pool(const ConvShape& shape, int task, const float* x, float* y, const Comb
 }  // namespace
 
 void max_pool(const ConvShape& shape, int task, const float* x, float* y) {
-  pool(
-      shape, task, x, y, [](float a, float b) { return a < b ? b : a; }, [](const Clipped&, float*) {});
+  pool(shape, task, x, y, [](float a, float b) { return a < b ? b : a; }, [](const Clipped&, float*) {});
 }
 
 void average_pool(const ConvShape& shape, bool count_padding, int task, const float* x, float* y) {
@@ -54,8 +53,7 @@ void average_pool(const ConvShape& shape, bool count_padding, int task, const fl
     const auto count = static_cast<float>(count_padding ? shape.kernel_h * shape.kernel_w : inside);
     for (int c = 0; c < shape.channels; ++c) pixel[c] /= count;
   };
-  pool(
-      shape, task, x, y, [](float a, float b) { return a + b; }, divide);
+  pool(shape, task, x, y, [](float a, float b) { return a + b; }, divide);
 }
 
 void affine(ptrdiff_t pixels, int channels, const float* x, const Epilogue& epilogue, float* y) {

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t line = 16;  // floats of a cache line: places start at multiples of it
 
-// A value is alive from the node that computes it to the last that reads it, both included. The input is computed before
-// the first node, the output is read behind the last.
+// A value is alive from the node that computes it to the last that reads it, both included. The input is computed
+// before the first node, the output is read behind the last.
 struct Life {
   int first, last;
   int64_t size;
@@ -24,8 +24,7 @@ std::vector<Life> lives(const Graph& graph) {
     result.push_back({static_cast<int>(value) - 1, static_cast<int>(value) - 1, size});
   }
   for (size_t place = 0; place < graph.nodes.size(); ++place)
-    for (const int input : graph.nodes[place].inputs)
-      result[static_cast<size_t>(input)].last = static_cast<int>(place);
+    for (const int input : graph.nodes[place].inputs) result[static_cast<size_t>(input)].last = static_cast<int>(place);
   result[static_cast<size_t>(graph.output)].last = static_cast<int>(graph.nodes.size());
   return result;
 }

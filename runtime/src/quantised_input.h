@@ -1,5 +1,5 @@
-// The first two stages of kernels with 8-bit activations: 0 finds the levels of each image, 1 writes a copy of the input
-// in 8 bits, in the same order. The scratch memory holds the levels, then the copy.
+// The first two stages of kernels with 8-bit activations: 0 finds the levels of each image, 1 writes a copy of the
+// input in 8 bits, in the same order. The scratch memory holds the levels, then the copy.
 #pragma once
 
 #include "kernels.h"

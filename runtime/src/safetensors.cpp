@@ -34,10 +34,12 @@ Type type_of(const std::string& name, const Json* field) {
 
 std::vector<uint64_t> counts(const std::string& name, const char* key, const Json* field) {
   require(field != nullptr && field->is(Json::Kind::array), "tensor '", name, "' has no ", key);
-  require(field->items().size() <= most_dimensions, "tensor '", name, "' has more than ", most_dimensions, " entries in its ", key);
+  require(field->items().size() <= most_dimensions, "tensor '", name, "' has more than ", most_dimensions,
+          " entries in its ", key);
   std::vector<uint64_t> result;
   for (const Json& item : field->items()) {
-    require(item.is_integer() && item.integer() >= 0, "the ", key, " of tensor '", name, "' must be whole numbers from 0");
+    require(item.is_integer() && item.integer() >= 0, "the ", key, " of tensor '", name,
+            "' must be whole numbers from 0");
     result.push_back(static_cast<uint64_t>(item.integer()));
   }
   return result;
@@ -98,9 +100,10 @@ std::map<std::string, std::string> metadata_from(const Json& entry) {
 Container read_container(const uint8_t* bytes, size_t size) {
   require(size >= prefix, "the file has ", size, " bytes; a safetensors file has at least ", prefix);
   const uint64_t header_bytes = little_endian(bytes);
-  require(header_bytes <= most_header_bytes, "the header says it has ", header_bytes, " bytes; allowed are ", most_header_bytes);
-  require(header_bytes <= size - prefix, "the header says it has ", header_bytes, " bytes, the file has ", size - prefix,
-          " after its length: it is cut off or no safetensors file");
+  require(header_bytes <= most_header_bytes, "the header says it has ", header_bytes, " bytes; allowed are ",
+          most_header_bytes);
+  require(header_bytes <= size - prefix, "the header says it has ", header_bytes, " bytes, the file has ",
+          size - prefix, " after its length: it is cut off or no safetensors file");
   const Json header = Json::parse({reinterpret_cast<const char*>(bytes) + prefix, static_cast<size_t>(header_bytes)});
   require(header.is(Json::Kind::object), "the header is no object");
   const uint8_t* data = bytes + prefix + header_bytes;

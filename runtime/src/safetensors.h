@@ -24,8 +24,8 @@ struct Container {
   size_t data_bytes = 0;  // of the last part, the tensors' data
 };
 
-// Reads a container that must outlive its tensors. Every length, offset, shape and type is checked, and that the tensors
-// cover the data without gaps or overlaps.
+// Reads a container that must outlive its tensors. Every length, offset, shape and type is checked, and that the
+// tensors cover the data without gaps or overlaps.
 Container read_container(const uint8_t* bytes, size_t size);
 
 // A whole file; an error unless it is a regular file of a sensible size.

@@ -9,8 +9,8 @@
 // A task is one strip and one part of the output channels. It walks over the window in chunks of 64 inputs, whose
 // tables (16 KiB) stay in the first-level cache, and keeps the sums of all its channels beside them.
 //
-// A type Strip has an Element (float or int16_t), `lanes` positions, load, store, zero, + and -; and pin(), which keeps a
-// compiler from computing the addresses of all entries first and running out of registers.
+// A type Strip has an Element (float or int16_t), `lanes` positions, load, store, zero, + and -; and pin(), which keeps
+// a compiler from computing the addresses of all entries first and running out of registers.
 #pragma once
 
 #include <immintrin.h>
@@ -43,8 +43,8 @@ size_t word_bytes(const ConvShape& shape) {
 
 void prepare_words(const ConvShape& shape, const uint8_t* rows, uint64_t* word) {
   const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
-  const size_t channels = static_cast<size_t>(shape.channels / shape.groups);
-  const size_t outputs = static_cast<size_t>(shape.out_channels / shape.groups);
+  const auto channels = static_cast<size_t>(shape.channels / shape.groups);
+  const auto outputs = static_cast<size_t>(shape.out_channels / shape.groups);
   const size_t window = window_size(shape);
   for (size_t group = 0; group < static_cast<size_t>(shape.groups); ++group)
     for (size_t first = 0; first < window; first += chunk)
@@ -183,8 +183,7 @@ void add_channels(const Element<Strip>* tables, const uint64_t* words, int chann
   int channel = 0;
   for (; channel + 4 <= channels; channel += 4)
     add_four<Strip>(tables, words + channel, sums + channel * Strip::lanes, groups);
-  for (; channel < channels; ++channel)
-    add_one<Strip>(tables, words[channel], sums + channel * Strip::lanes, groups);
+  for (; channel < channels; ++channel) add_one<Strip>(tables, words[channel], sums + channel * Strip::lanes, groups);
 }
 
 // y for eight channels of one position.

@@ -18,8 +18,12 @@ struct Strip16 {
   }
   void pin() { asm volatile("" : "+x"(low), "+x"(high)); }
   static Strip16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
-  friend Strip16 operator+(Strip16 a, Strip16 b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
-  friend Strip16 operator-(Strip16 a, Strip16 b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
+  friend Strip16 operator+(Strip16 a, Strip16 b) {
+    return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+  }
+  friend Strip16 operator-(Strip16 a, Strip16 b) {
+    return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+  }
 };
 
 struct Strip8 {

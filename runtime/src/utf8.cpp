@@ -26,7 +26,10 @@ bool valid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const auto lead = static_cast<unsigned char>(text[at++]);
     if (lead < 0x80) continue;
-    const int rest = lead >= 0xF0 && lead <= 0xF4 ? 3 : lead >= 0xE0 && lead < 0xF0 ? 2 : lead >= 0xC2 && lead < 0xE0 ? 1 : 0;
+    const int rest = lead >= 0xF0 && lead <= 0xF4  ? 3
+                     : lead >= 0xE0 && lead < 0xF0 ? 2
+                     : lead >= 0xC2 && lead < 0xE0 ? 1
+                                                   : 0;
     if (rest == 0) return false;
     uint32_t code_point = lead & (0x3FU >> rest);
     for (int i = 0; i < rest; ++i) {
@@ -36,7 +39,8 @@ bool valid_utf8(std::string_view text) {
       code_point = (code_point << 6) | (next & 0x3FU);
     }
     constexpr uint32_t smallest[4] = {0, 0x80, 0x800, 0x10000};
-    if (code_point < smallest[rest] || code_point > 0x10FFFF || (code_point >= 0xD800 && code_point <= 0xDFFF)) return false;
+    if (code_point < smallest[rest] || code_point > 0x10FFFF || (code_point >= 0xD800 && code_point <= 0xDFFF))
+      return false;
   }
   return true;
 }

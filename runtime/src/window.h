@@ -25,7 +25,8 @@ static inline WindowOf<Value> window_at(const ConvShape& shape, ptrdiff_t positi
   const ptrdiff_t image = position / per_image;
   const int within = static_cast<int>(position % per_image);
   return {x + image * shape.height * shape.width * shape.channels + first_channel,
-          within / shape.out_width * shape.stride_h - shape.pad_h, within % shape.out_width * shape.stride_w - shape.pad_w};
+          within / shape.out_width * shape.stride_h - shape.pad_h,
+          within % shape.out_width * shape.stride_w - shape.pad_w};
 }
 
 // The channels of the pixel at (row, column) of the window; null where there is padding.
@@ -53,7 +54,8 @@ struct Chunk {
 static inline Chunk chunk_at(const ConvShape& shape, int first, int count) {
   const int channels = shape.channels / shape.groups;
   const int tap = first / channels;
-  return {first, count, tap / shape.kernel_w, tap % shape.kernel_w, first % channels, first % channels + count <= channels};
+  return {
+      first, count, tap / shape.kernel_w, tap % shape.kernel_w, first % channels, first % channels + count <= channels};
 }
 
 // Copies a window's inputs to `to`; those in the padding are left as they are.

@@ -1,5 +1,9 @@
 #include "workers.h"
 
+#include <system_error>
+
+#include "error.h"
+
 namespace adaste {
 namespace {
 
@@ -29,12 +33,19 @@ bool soon(const Condition& condition) {
 }  // namespace
 
 Workers::Workers(int threads) {
-  for (int i = 1; i < threads; ++i) team_.emplace_back([this] { work(); });
+  try {
+    for (int i = 1; i < threads; ++i) team_.emplace_back([this] { work(); });
+  } catch (const std::system_error& problem) {
+    dismiss();  // those that have started
+    fail("cannot start ", threads, " threads: ", problem.what());
+  }
 }
 
-Workers::~Workers() {
+Workers::~Workers() { dismiss(); }
+
+void Workers::dismiss() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     round_ = stop;
   }
   started_.notify_all();
@@ -47,7 +58,7 @@ void Workers::take_tasks(const Job& job) {
 
 void Workers::share(const Job& job) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     job_ = job;
     next_task_ = 0;
     busy_ = static_cast<int>(team_.size());
@@ -74,7 +85,7 @@ void Workers::work() {
     // Every worker takes part in every round, so the job does not change before busy_ is 0.
     take_tasks(job_);
     if (--busy_ == 0) {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::scoped_lock lock(mutex_);
       ended_.notify_one();
     }
   }

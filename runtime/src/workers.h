@@ -13,6 +13,7 @@ namespace adaste {
 
 class Workers {
  public:
+  // An Error where the system does not give so many threads.
   explicit Workers(int threads);
   ~Workers();
   Workers(const Workers&) = delete;
@@ -40,15 +41,16 @@ class Workers {
   };
 
   void share(const Job& job);
+  void dismiss();
   void work();
   void take_tasks(const Job& job);
 
   std::mutex mutex_;
   std::condition_variable started_, ended_;
   Job job_{};
-  std::atomic<uint64_t> round_{0};    // counts jobs; its last value tells workers to stop
+  std::atomic<uint64_t> round_{0};  // counts jobs; its last value tells workers to stop
   std::atomic<int> next_task_{0};
-  std::atomic<int> busy_{0};          // workers that have not finished the job
+  std::atomic<int> busy_{0};  // workers that have not finished the job
   std::vector<std::thread> team_;
 };
 

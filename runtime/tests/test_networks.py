@@ -1,5 +1,7 @@
 import gc
 import multiprocessing
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -140,6 +142,23 @@ def test_a_forked_process_starts_its_own_threads(loaded, rng):
     child.join(30)
     assert child.exitcode == 0
     np.testing.assert_array_equal(found, expected)
+
+
+LIMITED = """
+import resource, sys, adaste_runtime
+resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))  # room for some threads, not for a thousand
+try:
+    adaste_runtime.load(sys.argv[1], threads=1000)
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are Linux's")
+def test_threads_that_the_system_does_not_give_are_an_error(rng, tmp_path):
+    path = residual_network(rng)[0].write(tmp_path)
+    done = subprocess.run([sys.executable, "-c", LIMITED, path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "cannot start 1000 threads" in done.stdout, done.stderr
 
 
 def test_values_share_memory(loaded, rng):
