@@ -38,10 +38,17 @@ int Fields::checked(const Json& value, std::string_view key, int least, int most
 
 int Fields::whole(std::string_view key, int least, int most) const { return checked(any(key), key, least, most); }
 
+std::vector<int> Fields::wholes(std::string_view key, int least, int most) const {
+  std::vector<int> result;
+  for (const Json& item : of(key, Json::Kind::array, "a list of whole numbers").items())
+    result.push_back(checked(item, key, least, most));
+  return result;
+}
+
 std::array<int, 2> Fields::pair(std::string_view key, int least, int most) const {
-  const Json& value = of(key, Json::Kind::array, "a list of two whole numbers");
-  require(value.items().size() == 2, "'", key, "' of ", what_, " must be a list of two whole numbers");
-  return {checked(value.items()[0], key, least, most), checked(value.items()[1], key, least, most)};
+  const std::vector<int> values = wholes(key, least, most);
+  require(values.size() == 2, "'", key, "' of ", what_, " must be a list of two whole numbers");
+  return {values[0], values[1]};
 }
 
 const std::string& Fields::string(std::string_view key) const {

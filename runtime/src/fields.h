@@ -25,6 +25,7 @@ class Fields {
 
   bool truth(std::string_view key) const;
   int whole(std::string_view key, int least, int most) const;
+  std::vector<int> wholes(std::string_view key, int least, int most) const;
   std::array<int, 2> pair(std::string_view key, int least, int most) const;
   const std::string& string(std::string_view key) const;
   std::vector<std::string> strings(std::string_view key) const;

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <map>
 
-#include "crc32.h"
 #include "error.h"
 #include "fields.h"
 #include "node_reader.h"
@@ -12,33 +11,20 @@
 namespace adaste {
 namespace {
 
-void check_checksum(const Container& container, const std::string& description, const uint8_t* data, size_t size) {
-  const auto found = container.metadata.find("crc32");
-  if (found == container.metadata.end()) return;
-  const uint32_t text_sum = crc32(0, reinterpret_cast<const uint8_t*>(description.data()), description.size());
-  uint32_t sum = crc32(text_sum, data, size);
-  std::string digits(8, '0');
-  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, sum >>= 4) *digit = "0123456789abcdef"[sum & 15U];
-  require(found->second == digits, "the file is damaged: its content has the CRC-32 ", digits, ", it says '",
-          found->second, "'");
-}
-
 void check_format(const Fields& facts) {
   require(facts.string("format") == "adaste-packed", "format must be 'adaste-packed', got '", facts.string("format"),
           "'");
-  require(facts.whole("version", 0, 1 << 30) == 1, "version must be 1, which is all this reader knows, got ",
-          facts.whole("version", 0, 1 << 30));
+  const int version = facts.whole("version", 0, largest);
+  require(version == 1, "version must be 1, which is all this reader knows, got ", version);
   require(facts.string("bit_order") == "little", "bit_order must be 'little', got '", facts.string("bit_order"), "'");
+  static_cast<void>(facts.string("producer"));  // an error where it is no text
+  if (!facts.any("recipe").is(Json::Kind::null)) static_cast<void>(facts.string("recipe"));
 }
 
-Extent input_extent(const Fields& input, const Limits& limits) {
-  const std::vector<double> shape = input.numbers("shape");
+Extent input_extent(const Fields& input) {
+  const std::vector<int> shape = input.wholes("shape", 1, largest);
   require(shape.size() == 3, "the input's shape must be [channels, height, width], it has ", shape.size(), " numbers");
-  const auto most = static_cast<double>(limits.value_elements);
-  for (const double side : shape)
-    require(side >= 1 && side <= most && side == std::floor(side), "the input's shape must be whole numbers from 1 to ",
-            limits.value_elements, ", got ", side);
-  return {static_cast<int>(shape[0]), static_cast<int>(shape[1]), static_cast<int>(shape[2]), false};
+  return {shape[0], shape[1], shape[2], false};
 }
 
 std::vector<float> per_channel(const Fields& input, const char* key, int channels, bool positive) {
@@ -54,10 +40,10 @@ std::vector<float> per_channel(const Fields& input, const char* key, int channel
   return result;
 }
 
-void read_input(const Fields& facts, const Limits& limits, Graph& graph) {
+void read_input(const Fields& facts, Graph& graph) {
   const Fields input(facts.any("input"), "the input");
   input.allow_only({"shape", "mean", "std"});
-  const Extent extent = input_extent(input, limits);
+  const Extent extent = input_extent(input);
   graph.mean = per_channel(input, "mean", extent.channels, false);
   graph.std = per_channel(input, "std", extent.channels, true);
   require(graph.mean.empty() == graph.std.empty(), "mean and std of the input must both be given or both be null");
@@ -86,22 +72,20 @@ std::string described(const Extent& extent) {
 
 Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits) {
   const Container container = read_container(bytes, size);
-  const auto description = container.metadata.find("adaste");
-  require(description != container.metadata.end(), "no packed network: the metadata lack the entry 'adaste'");
-  check_checksum(container, description->second, bytes + size - container.data_bytes, container.data_bytes);
-  const Json json = Json::parse(description->second);
+  const Json json = Json::parse(container.description);
   const Fields facts(json, "the description");
   facts.allow_only({"format", "version", "bit_order", "input", "classes", "recipe", "producer", "nodes", "output"});
   check_format(facts);
 
   Graph graph;
-  read_input(facts, limits, graph);
+  read_input(facts, graph);
   const Json& nodes = facts.any("nodes");
   require(nodes.is(Json::Kind::array), "the nodes must be a list");
   require(nodes.items().size() <= static_cast<size_t>(limits.nodes), "a network may have ", limits.nodes,
           " nodes, got ", nodes.items().size());
   NodeReader reader(container, limits, graph);
   for (const Json& node : nodes.items()) reader.read(node);
+  reader.check_all_used();
   read_output(facts, reader.numbers(), graph);
   return graph;
 }

@@ -10,14 +10,12 @@ namespace adaste {
 namespace {
 
 constexpr int most_levels = 16;
-constexpr size_t most_values = 200000;                 // a value takes about 150 bytes: 30 MB at most
+constexpr size_t most_values = 500000;                 // a value takes about 100 bytes: 50 MB
 constexpr double exact_integers = 9007199254740992.0;  // 2^53
 
 }  // namespace
 
-bool Json::is_integer() const {
-  return kind_ == Kind::number && std::abs(number_) <= exact_integers && number_ == std::floor(number_);
-}
+bool Json::is_integer() const { return whole_ && std::abs(number_) <= exact_integers; }
 
 const Json* Json::find(std::string_view key) const {
   for (const auto& [name, value] : members_)
@@ -89,7 +87,7 @@ class JsonParser {
       result.boolean_ = yes;
     } else {
       result.kind_ = Json::Kind::number;
-      result.number_ = number();
+      result.number_ = number(result.whole_);
     }
   }
 
@@ -119,7 +117,7 @@ class JsonParser {
   }
 
   // Digits become an integer and a power of ten: no locale, and the same value with every standard library.
-  double number() {
+  double number(bool& whole) {
     const bool negative = peek() == '-';
     if (negative) ++at_;
     if (!digit_next()) wrong("something that is no value");
@@ -129,6 +127,7 @@ class JsonParser {
     const size_t start = at_;
     while (digit_next()) append_digit(digits, exponent, 1);
     if (leading_zero && at_ - start > 1) wrong("a number with a leading zero");
+    whole = peek() != '.' && peek() != 'e' && peek() != 'E';
     if (peek() == '.') {
       ++at_;
       if (!digit_next()) wrong("a number without digits after its point");

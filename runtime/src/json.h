@@ -28,7 +28,7 @@ class Json {
   const std::vector<Json>& items() const { return items_; }
   const std::vector<Member>& members() const { return members_; }
 
-  // Is it a whole number that a double holds exactly?
+  // Is it a whole number, written without fraction or exponent, that a double holds exactly?
   bool is_integer() const;
   int64_t integer() const { return static_cast<int64_t>(number_); }
 
@@ -41,6 +41,7 @@ class Json {
   Kind kind_ = Kind::null;
   bool boolean_ = false;
   double number_ = 0;
+  bool whole_ = false;
   std::string string_;
   std::vector<Json> items_;
   std::vector<Member> members_;

@@ -9,7 +9,6 @@
 namespace adaste {
 namespace {
 
-constexpr int largest = 1 << 27;             // any whole number of the file
 constexpr int64_t largest_window = 1 << 22;  // weights behind one output: sums of 8-bit products fit into 32 bits
 constexpr size_t most_reuse = 8;             // how often the file's weights may be used, on average
 
@@ -84,6 +83,11 @@ void NodeReader::read(const Json& json) {
   graph_.nodes.push_back(std::move(node));
 }
 
+void NodeReader::check_all_used() const {
+  for (const auto& [name, tensor] : container_.tensors)
+    require(used_.count(name) != 0, "no node uses the tensor '", name, "'");
+}
+
 void NodeReader::read_inputs(const Fields& fields, Node& node) const {
   for (const std::string& name : fields.strings("inputs")) {
     const auto number = numbers_.find(name);
@@ -92,7 +96,7 @@ void NodeReader::read_inputs(const Fields& fields, Node& node) const {
   }
   const bool residual = node.op == Op::convolution || node.op == Op::affine;
   const size_t least = node.op == Op::add || node.op == Op::concatenate ? 2 : 1;
-  const size_t most = node.op == Op::concatenate ? 1000 : residual || node.op == Op::add ? 2 : 1;
+  const size_t most = node.op == Op::concatenate ? largest : residual || node.op == Op::add ? 2 : 1;
   require(node.inputs.size() >= least && node.inputs.size() <= most, fields.what(), " must have ", least, " to ", most,
           " inputs, got ", node.inputs.size());
 }
@@ -178,10 +182,11 @@ Extent NodeReader::linear(const Fields& fields, Node& node) {
   return result;
 }
 
-const Tensor& NodeReader::tensor(const Fields& fields, std::string_view key) const {
+const Tensor& NodeReader::tensor(const Fields& fields, std::string_view key) {
   const auto found = container_.tensors.find(fields.string(key));
   require(found != container_.tensors.end(), fields.what(), ": there is no tensor '", fields.string(key), "' for its ",
           key);
+  used_.insert(found->first);
   return found->second;
 }
 
@@ -209,7 +214,7 @@ void NodeReader::read_weight(const Fields& fields, Node& node, const std::vector
   spend(fields, product({window, sizes.out_channels, sizes.out_height, sizes.out_width}));
 }
 
-std::vector<float> NodeReader::read_floats(const Fields& fields, std::string_view key, int count) const {
+std::vector<float> NodeReader::read_floats(const Fields& fields, std::string_view key, int count) {
   if (!fields.has(key)) return {};
   const Tensor& values = tensor(fields, key);
   require(values.type == Type::float32 && values.shape == std::vector<uint64_t>{static_cast<uint64_t>(count)},
@@ -221,7 +226,7 @@ std::vector<float> NodeReader::read_floats(const Fields& fields, std::string_vie
   return result;
 }
 
-void NodeReader::read_epilogue(const Fields& fields, Node& node, const Extent& result) const {
+void NodeReader::read_epilogue(const Fields& fields, Node& node, const Extent& result) {
   node.scale = read_floats(fields, "scale", result.channels);
   node.shift = read_floats(fields, "shift", result.channels);
   node.relu = fields.truth("relu");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ class NodeReader {
   NodeReader(const Container& container, const Limits& limits, Graph& graph);
 
   void read(const Json& json);
+
+  // An error where a tensor is used by no node.
+  void check_all_used() const;
 
   // The numbers of all values by their names.
   const std::map<std::string, int>& numbers() const { return numbers_; }
@@ -37,9 +41,9 @@ class NodeReader {
   void read_inputs(const Fields& fields, Node& node) const;
   void slide(const Fields& fields, Node& node) const;
   void read_weight(const Fields& fields, Node& node, const std::vector<uint64_t>& shape);
-  void read_epilogue(const Fields& fields, Node& node, const Extent& result) const;
-  std::vector<float> read_floats(const Fields& fields, std::string_view key, int count) const;
-  const Tensor& tensor(const Fields& fields, std::string_view key) const;
+  void read_epilogue(const Fields& fields, Node& node, const Extent& result);
+  std::vector<float> read_floats(const Fields& fields, std::string_view key, int count);
+  const Tensor& tensor(const Fields& fields, std::string_view key);
   void spend(const Fields& fields, int64_t products);
   void define(const Fields& fields, const Extent& extent);
 
@@ -49,6 +53,7 @@ class NodeReader {
   std::map<std::string, int> numbers_;
   int64_t work_ = 0;
   size_t weight_bytes_ = 0;
+  std::set<std::string> used_;  // tensors
 };
 
 }  // namespace adaste

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "crc32.h"
 #include "error.h"
 #include "fields.h"
 #include "json.h"
@@ -15,9 +16,9 @@ namespace adaste {
 namespace {
 
 constexpr size_t prefix = 8;
-constexpr uint64_t most_header_bytes = uint64_t{16} << 20;
+constexpr uint64_t most_header_bytes = uint64_t{4} << 20;
 constexpr uint64_t most_file_bytes = uint64_t{4} << 30;
-constexpr size_t most_dimensions = 8;
+constexpr size_t most_dimensions = 4;
 
 uint64_t little_endian(const uint8_t* bytes) {
   uint64_t value = 0;
@@ -85,14 +86,24 @@ void check_coverage(const std::map<std::string, Tensor>& tensors, const uint8_t*
   require(end == data + data_bytes, "there are unused bytes after the last tensor");
 }
 
-std::map<std::string, std::string> metadata_from(const Json& entry) {
-  require(entry.is(Json::Kind::object), "__metadata__ is no object");
-  std::map<std::string, std::string> metadata;
-  for (const auto& [key, value] : entry.members()) {
-    require(value.is(Json::Kind::string), "the metadata entry '", key, "' is no string");
-    metadata.emplace(key, value.string());
-  }
-  return metadata;
+// The checksum of a description and the data, as it is written.
+std::string checksum(const std::string& description, const uint8_t* data, size_t size) {
+  const uint32_t before = crc32(0, reinterpret_cast<const uint8_t*>(description.data()), description.size());
+  uint32_t sum = crc32(before, data, size);
+  std::string digits(8, '0');
+  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, sum >>= 4) *digit = "0123456789abcdef"[sum & 15U];
+  return digits;
+}
+
+std::string checked_description(const Json* metadata, const uint8_t* data, size_t size) {
+  require(metadata != nullptr, "no packed network: the header has no __metadata__");
+  const Fields fields(*metadata, "__metadata__");
+  fields.allow_only({"adaste", "crc32"});
+  const std::string& description = fields.string("adaste");
+  const std::string found = checksum(description, data, size);
+  require(fields.string("crc32") == found, "the file is damaged: its content has the CRC-32 ", found, ", it says '",
+          fields.string("crc32"), "'");
+  return description;
 }
 
 }  // namespace
@@ -104,19 +115,16 @@ Container read_container(const uint8_t* bytes, size_t size) {
           most_header_bytes);
   require(header_bytes <= size - prefix, "the header says it has ", header_bytes, " bytes, the file has ",
           size - prefix, " after its length: it is cut off or no safetensors file");
+  require(header_bytes > 0 && bytes[prefix] == '{', "no packed network: the header does not begin with {");
   const Json header = Json::parse({reinterpret_cast<const char*>(bytes) + prefix, static_cast<size_t>(header_bytes)});
-  require(header.is(Json::Kind::object), "the header is no object");
   const uint8_t* data = bytes + prefix + header_bytes;
   const uint64_t data_bytes = size - prefix - header_bytes;
   Container container;
   container.data_bytes = static_cast<size_t>(data_bytes);
-  for (const auto& [name, entry] : header.members()) {
-    if (name == "__metadata__")
-      container.metadata = metadata_from(entry);
-    else
-      container.tensors.emplace(name, tensor_from(name, entry, data, data_bytes));
-  }
+  for (const auto& [name, entry] : header.members())
+    if (name != "__metadata__") container.tensors.emplace(name, tensor_from(name, entry, data, data_bytes));
   check_coverage(container.tensors, data, data_bytes);
+  container.description = checked_description(header.find("__metadata__"), data, container.data_bytes);
   return container;
 }
 

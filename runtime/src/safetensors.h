@@ -20,8 +20,8 @@ struct Tensor {
 
 struct Container {
   std::map<std::string, Tensor> tensors;
-  std::map<std::string, std::string> metadata;
-  size_t data_bytes = 0;  // of the last part, the tensors' data
+  std::string description;  // of the network, in JSON
+  size_t data_bytes = 0;    // of the last part, the tensors' data
 };
 
 // Reads a container that must outlive its tensors. Every length, offset, shape and type is checked, and that the

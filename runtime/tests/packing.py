@@ -68,7 +68,7 @@ def stored(weight):
     return {"kind": "binary", "weight": np.packbits(weight.reshape(len(weight), -1) > 0, axis=1, bitorder="little")}
 
 
-def container(metadata: dict[str, str], tensors: dict[str, np.ndarray], checksum=True, header=None) -> bytes:
+def container(metadata: dict[str, str], tensors: dict[str, np.ndarray], header=None) -> bytes:
     entries: dict[str, Any] = {}
     data = b""
     for name, tensor in tensors.items():
@@ -80,8 +80,7 @@ def container(metadata: dict[str, str], tensors: dict[str, np.ndarray], checksum
             "data_offsets": [len(data), len(data) + len(bytes_)],
         }
         data += bytes_
-    if checksum:
-        metadata = {**metadata, "crc32": f"{zlib.crc32(data, zlib.crc32(metadata['adaste'].encode())):08x}"}
+    metadata = {**metadata, "crc32": f"{zlib.crc32(data, zlib.crc32(metadata['adaste'].encode())):08x}"}
     entries["__metadata__"] = metadata
     for change in header or []:
         change(entries)
