@@ -7,11 +7,12 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
 
-test: .venv/ready browser
+test: .venv/ready .venv/runtime browser
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+	cd runtime && ../$(BIN)/python -m mypy && ../$(BIN)/python -m pytest -n 2
 
 # For the tests of the page; without it they are skipped, and say so.
 browser:
@@ -29,5 +30,13 @@ bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[demo,dev]'
 	touch $@
 
+# The torch-free runtime, compiled for this machine; again whenever its sources change. Its build folder is kept, so
+# that only what changed is compiled.
+RUNTIME := $(shell find runtime/src runtime/include -type f -not -name '*.pyc') runtime/CMakeLists.txt runtime/pyproject.toml
+
+.venv/runtime: .venv/ready $(RUNTIME)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps ./runtime
+	touch $@
+
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist runtime/build

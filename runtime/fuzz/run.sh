@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds the fuzzers with AddressSanitizer and UndefinedBehaviorSanitizer and runs them:
+#     runtime/fuzz/run.sh COUNT [FIRST_SEED]
+# COUNT mutated files, and a tenth as many random shapes for every kernel. Allocations beyond 256 MB are failures too.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+count=${1:?usage: run.sh COUNT [FIRST_SEED]}
+first=${2:-0}
+build=build/fuzz
+cmake -S . -B "$build" -DADASTE_PYTHON=OFF -DADASTE_FUZZ=ON -DADASTE_SANITIZE=address,undefined \
+  -DCMAKE_CXX_FLAGS_RELEASE=-O1 "${CMAKE_ARGS:--DCMAKE_BUILD_TYPE=Release}" >/dev/null
+cmake --build "$build" --parallel 2 >/dev/null
+export ASAN_OPTIONS=max_allocation_size_mb=256:allocator_may_return_null=0:detect_stack_use_after_return=1
+export UBSAN_OPTIONS=print_stacktrace=1
+"$build/fuzz_files" "$count" "$first"
+"$build/fuzz_kernels" $((count / 10)) "$first"

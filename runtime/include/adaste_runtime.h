@@ -1,0 +1,56 @@
+/* adaste-runtime: runs packed networks with one-bit weights. A plain C interface.
+ *
+ *     adaste_network* network = adaste_load_file("model.safetensors", 1, 0);
+ *     if (!network) { puts(adaste_last_error()); return 1; }
+ *     if (adaste_run(network, images, count, outputs)) puts(adaste_last_error());
+ *     adaste_free(network);
+ *
+ * A network may be used by several threads; their calls wait for each other.
+ */
+#ifndef ADASTE_RUNTIME_H
+#define ADASTE_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ADASTE_API __attribute__((visibility("default")))
+#else
+#define ADASTE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct adaste_network adaste_network;
+
+/* Why the last call of this thread that failed did so. Valid until this thread's next call that fails. */
+ADASTE_API const char* adaste_last_error(void);
+
+/* A network from a file or from the bytes of one, which are not needed afterwards; NULL on failure. `int8` other than 0
+ * gives layers with one-bit weights 8-bit activations. */
+ADASTE_API adaste_network* adaste_load_file(const char* path, int threads, int int8);
+ADASTE_API adaste_network* adaste_load_memory(const void* bytes, size_t size, int threads, int int8);
+ADASTE_API void adaste_free(adaste_network* network);
+
+/* Channels, height and width of its images, and how many numbers it computes for each. */
+ADASTE_API void adaste_input_shape(const adaste_network* network, int shape[3]);
+ADASTE_API int adaste_output_size(const adaste_network* network);
+
+/* The name of a class; NULL where there is none. */
+ADASTE_API const char* adaste_class_name(const adaste_network* network, int number);
+
+/* Writes count * adaste_output_size numbers; 0, or -1 on failure. Images are float32 (count, channels, height, width),
+ * already normalised, or bytes (count, height, width, channels), which are normalised as the file says. */
+ADASTE_API int adaste_run(adaste_network* network, const float* images, size_t count, float* outputs);
+ADASTE_API int adaste_run_bytes(adaste_network* network, const uint8_t* images, size_t count, float* outputs);
+
+/* Fixes the ranges of 8-bit activations to those of these images; 0, or -1 on failure. */
+ADASTE_API int adaste_calibrate(adaste_network* network, const float* images, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

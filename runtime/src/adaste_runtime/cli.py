@@ -1,0 +1,67 @@
+"""`adaste-run model.safetensors picture.png ...`: what a packed network sees in pictures, or how fast it is."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adaste_runtime.bench import latencies, report
+from adaste_runtime.network import Network, load
+from adaste_runtime.pictures import read_images
+
+BAR = 30
+"""Characters of a probability of 1."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, run, print; 2 where something is wrong."""
+    options = _parser().parse_args(arguments)
+    try:
+        network = load(options.model, options.threads, options.int8)
+        if options.bench:
+            print(report(network, latencies(network, options.batch, options.seconds)))
+        elif not options.images:
+            raise ValueError("name at least one image, or --bench")
+        for path in options.images if not options.bench else ():
+            _show(network, path, options.top)
+    except (ValueError, OSError) as error:
+        print(f"adaste-run: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="adaste-run", description="Run a packed network with one-bit weights.")
+    parser.add_argument("model", type=Path, help="a packed file (.safetensors)")
+    parser.add_argument("images", type=Path, nargs="*", help="pictures, or .npy arrays as a network takes them")
+    parser.add_argument("--threads", type=int, default=1, help="how many threads share the work (default 1)")
+    parser.add_argument("--int8", action="store_true", help="8-bit activations")
+    parser.add_argument("--top", type=int, default=5, help="how many classes to print (default 5)")
+    parser.add_argument("--bench", action="store_true", help="print latencies instead")
+    parser.add_argument("--batch", type=int, default=1, help="images per call for --bench (default 1)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long --bench runs (default 2)")
+    return parser
+
+
+def _show(network: Network, path: Path, top: int) -> None:
+    images = read_images(path, network.input_shape)
+    for place, logits in enumerate(network(images)):
+        print(f"{path}" if len(images) == 1 else f"{path} [{place}]")
+        print(ranking(logits, network.classes, top))
+
+
+def ranking(logits: NDArray[Any], classes: list[str] | None, top: int) -> str:
+    """The most probable classes, one a line, each with a bar."""
+    powers = np.exp(logits.astype(np.float64) - logits.max())
+    shares = powers / powers.sum()
+    best = np.argsort(-shares, kind="stable")[: max(top, 1)]
+    names = [classes[i] if classes else f"class {i}" for i in best]
+    width = max(map(len, names))
+    return "\n".join(
+        f"  {name:<{width}}  {share:6.1%}  {'#' * round(BAR * share)}".rstrip()
+        for name, share in zip(names, shares[best], strict=True)
+    )

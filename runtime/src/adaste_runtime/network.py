@@ -1,0 +1,106 @@
+"""A packed network: loaded once, run on batches of images."""
+
+import operator
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adaste_runtime import _runtime
+
+
+class Network:
+    """A packed network. Made by `load`; calls from several threads wait for each other."""
+
+    def __init__(self, network: _runtime.Network) -> None:
+        self._network = network
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of its images."""
+        return self._network.input_shape
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers it computes for an image."""
+        return self._network.outputs
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of its outputs, where the file has them."""
+        return self._network.classes or None
+
+    @property
+    def kernels(self) -> dict[str, str]:
+        """For every layer with weights the kernel that computes it."""
+        return dict(self._network.kernels)
+
+    @property
+    def threads(self) -> int:
+        """How many threads it runs on."""
+        return self._network.threads
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory it holds for activations; it grows with the batch, up to a point, and never in a repeated call."""
+        return self._network.memory_bytes
+
+    def __call__(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        """The outputs (N, classes) for images.
+
+        images: float32 (N, channels, height, width), normalised as in training; or uint8 (N, height, width, channels),
+        which are normalised as the file says.
+        """
+        batch = self._checked(images)
+        outputs = np.empty((len(batch), self.outputs), np.float32)
+        self._network.run(batch, outputs)
+        return outputs
+
+    def calibrate(self, images: NDArray[Any]) -> None:
+        """Fix the ranges of 8-bit activations to those of typical images; without it each image has its own."""
+        self._network.calibrate(self._checked(images))
+
+    def _checked(self, images: NDArray[Any]) -> NDArray[Any]:
+        array = np.asarray(images)
+        channels, height, width = self.input_shape
+        allowed = {
+            np.dtype(np.float32): (channels, height, width),
+            np.dtype(np.uint8): (height, width, channels),
+        }
+        if array.dtype not in allowed or array.ndim != 4 or array.shape[1:] != allowed[array.dtype]:
+            raise ValueError(
+                f"images must be float32 (N, {channels}, {height}, {width})"
+                f" or uint8 (N, {height}, {width}, {channels}), got {array.dtype} {array.shape}"
+            )
+        return np.ascontiguousarray(array)
+
+    def __repr__(self) -> str:
+        return f"Network(input_shape={self.input_shape}, outputs={self.outputs}, threads={self.threads})"
+
+
+def load(path: str | os.PathLike[str], threads: int = 1, int8: bool = False) -> Network:
+    """The network in a packed file.
+
+    threads: how many share the work of a call.
+    int8:    layers with one-bit weights take 8-bit activations: faster on most processors, and no longer exact.
+
+    A file that cannot be used is a ValueError that says why.
+    """
+    place = os.fspath(path)
+    if not isinstance(place, str):
+        raise ValueError(f"path must be text, got {place!r}")
+    try:
+        return Network(_runtime.Network.load(place, _checked_threads(threads), bool(int8)))
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+
+
+def _checked_threads(threads: int) -> int:
+    try:
+        count = operator.index(threads)
+    except TypeError:
+        count = 0
+    if not 1 <= count <= 1024:
+        raise ValueError(f"threads must be 1 to 1024, got {threads!r}")
+    return count

@@ -1,0 +1,93 @@
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "adaste_runtime.h"
+#include "error.h"
+#include "network.h"
+#include "safetensors.h"
+
+struct adaste_network {
+  adaste::Network network;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+// No exception may leave a C function.
+template <class Result, class Function>
+Result guarded(Result failure, const Function& function) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    last_error = "not enough memory";
+  } catch (const std::exception& error) {
+    last_error = error.what();
+  }
+  return failure;
+}
+
+adaste_network* loaded(const uint8_t* bytes, size_t size, int threads, int int8) {
+  adaste::Options options;
+  options.threads = threads;
+  options.int8 = int8 != 0;
+  return new adaste_network{{bytes, size, options}};
+}
+
+int run(adaste_network* network, const adaste::Images& images, float* outputs) {
+  return guarded(-1, [&] {
+    network->network.run(images, outputs);
+    return 0;
+  });
+}
+
+}  // namespace
+
+const char* adaste_last_error(void) { return last_error.c_str(); }
+
+adaste_network* adaste_load_file(const char* path, int threads, int int8) {
+  return guarded<adaste_network*>(nullptr, [&] {
+    const std::vector<uint8_t> bytes = adaste::read_file(path);
+    return loaded(bytes.data(), bytes.size(), threads, int8);
+  });
+}
+
+adaste_network* adaste_load_memory(const void* bytes, size_t size, int threads, int int8) {
+  return guarded<adaste_network*>(nullptr,
+                                  [&] { return loaded(static_cast<const uint8_t*>(bytes), size, threads, int8); });
+}
+
+void adaste_free(adaste_network* network) { delete network; }
+
+void adaste_input_shape(const adaste_network* network, int shape[3]) {
+  const adaste::Extent& input = network->network.input();
+  shape[0] = input.channels;
+  shape[1] = input.height;
+  shape[2] = input.width;
+}
+
+int adaste_output_size(const adaste_network* network) { return network->network.outputs(); }
+
+const char* adaste_class_name(const adaste_network* network, int number) {
+  const std::vector<std::string>& classes = network->network.classes();
+  return number >= 0 && static_cast<size_t>(number) < classes.size() ? classes[static_cast<size_t>(number)].c_str()
+                                                                     : nullptr;
+}
+
+int adaste_run(adaste_network* network, const float* images, size_t count, float* outputs) {
+  return run(network, {images, nullptr, static_cast<int64_t>(count)}, outputs);
+}
+
+int adaste_run_bytes(adaste_network* network, const uint8_t* images, size_t count, float* outputs) {
+  return run(network, {nullptr, images, static_cast<int64_t>(count)}, outputs);
+}
+
+int adaste_calibrate(adaste_network* network, const float* images, size_t count) {
+  return guarded(-1, [&] {
+    network->network.calibrate({images, nullptr, static_cast<int64_t>(count)});
+    return 0;
+  });
+}

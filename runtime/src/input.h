@@ -1,0 +1,16 @@
+// From images as they are given to the network's first value.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace adaste {
+
+// One image of bytes (pixels, channels): (byte / 255 - mean) / std, or byte / 255 where these are empty.
+void read_bytes(int64_t pixels, int channels, const uint8_t* from, const std::vector<float>& mean,
+                const std::vector<float>& std, float* to);
+
+// One image of floats (channels, pixels); false where one is not finite.
+bool read_floats(int64_t pixels, int channels, const float* from, float* to);
+
+}  // namespace adaste

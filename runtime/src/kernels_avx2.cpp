@@ -1,0 +1,83 @@
+// One-bit weights and float32 activations on AVX2: signed_sums.h with strips of 16, 8 or 4 positions.
+#include <cstring>
+
+#include "cpu_x86.h"
+#include "kernel_table.h"
+#include "signed_sums_float.h"
+
+namespace adaste {
+namespace {
+
+constexpr int most_channels = 512;  // output channels per task: their sums take 32 KiB
+
+size_t weight_bytes(const ConvShape& shape) { return word_bytes(shape); }
+
+void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
+  prepare_words(shape, rows, static_cast<uint64_t*>(prepared));
+}
+
+size_t scratch_bytes(const ConvShape& /*shape*/) { return 0; }
+
+int stages(const ConvShape& /*shape*/) { return 1; }
+
+int lanes_for(const ConvShape& shape) { return positions(shape) > 8 ? 16 : positions(shape) > 4 ? 8 : 4; }
+
+int tasks(const ConvShape& shape, int /*stage*/) { return cut(shape, lanes_for(shape), most_channels).count; }
+
+// The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`, followed by zeros.
+const float* inputs_of(const ConvShape& shape, const Window& window, const Chunk& part, float* copy) {
+  if (part.one_pixel && part.count == chunk) {
+    const float* pixel = pixel_at(shape, window, part.row, part.column);
+    return pixel != nullptr ? pixel + part.channel : zeros;
+  }
+  std::memset(copy, 0, chunk * sizeof(float));
+  copy_inputs(shape, window, part, copy);
+  return copy;
+}
+
+template <class Strip>
+void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* words, const Epilogue& epilogue,
+              float* y) {
+  alignas(64) float tables[table_elements<Strip>];
+  alignas(64) float sums[most_channels * Strip::lanes];
+  alignas(64) float copies[Strip::lanes][chunk];
+  const int outputs = shape.out_channels / shape.groups;
+  const int window = static_cast<int>(window_size(shape));
+  const Piece piece = piece_of(shape, cut(shape, Strip::lanes, most_channels), task);
+
+  std::memset(sums, 0, static_cast<size_t>(piece.channels) * Strip::lanes * sizeof(float));
+  Window windows[Strip::lanes];
+  for (int lane = 0; lane < Strip::lanes; ++lane)
+    windows[lane] = window_at(shape, piece.position + lane, piece.group * (shape.channels / shape.groups), x);
+  words += static_cast<ptrdiff_t>(piece.group) * chunks_of(shape) * outputs + piece.first_output;
+  for (int first = 0; first < window; first += chunk, words += outputs) {
+    const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
+    const float* inputs[Strip::lanes];
+    for (int lane = 0; lane < Strip::lanes; ++lane) inputs[lane] = inputs_of(shape, windows[lane], part, copies[lane]);
+    const int padded = part.count > chunk / 2 ? chunk : chunk / 2;
+    fill_tables<Strip>(inputs, padded, tables);
+    if (padded == chunk)
+      add_channels<Strip, 16>(tables, words, piece.channels, sums);
+    else
+      add_channels<Strip, 8>(tables, words, piece.channels, sums);
+  }
+  const auto count = static_cast<int>(std::min<ptrdiff_t>(Strip::lanes, positions(shape) - piece.position));
+  const Channels channels{piece.group * outputs + piece.first_output, piece.channels};
+  write_outputs<Strip>(shape, sums, {piece.position, 1, count}, channels, epilogue, y);
+}
+
+void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const void* prepared,
+         const Epilogue& epilogue, const Quantisation& /*quantisation*/, float* y, void* /*scratch*/) {
+  const auto* words = static_cast<const uint64_t*>(prepared);
+  switch (lanes_for(shape)) {
+    case 16: return convolve<Strip16>(shape, task, x, words, epilogue, y);
+    case 8: return convolve<Strip8>(shape, task, x, words, epilogue, y);
+    default: return convolve<Strip4>(shape, task, x, words, epilogue, y);
+  }
+}
+
+}  // namespace
+
+const ConvKernel avx2_kernel = {"avx2", has_avx2, supports, weight_bytes, prepare, scratch_bytes, stages, tasks, run};
+
+}  // namespace adaste

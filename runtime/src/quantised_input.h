@@ -1,0 +1,48 @@
+// The first two stages of kernels with 8-bit activations: 0 finds the levels of each image, 1 writes a copy of the
+// input in 8 bits, in the same order. The scratch memory holds the levels, then the copy.
+#pragma once
+
+#include "kernels.h"
+#include "quantise.h"
+
+namespace adaste {
+
+static inline size_t image_elements(const ConvShape& shape) {
+  return static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width) * static_cast<size_t>(shape.channels);
+}
+
+static inline size_t level_bytes(const ConvShape& shape) {
+  return (static_cast<size_t>(shape.batch) * sizeof(Levels) + 63) / 64 * 64;
+}
+
+static inline size_t quantised_bytes(const ConvShape& shape) {
+  return level_bytes(shape) + static_cast<size_t>(shape.batch) * image_elements(shape);
+}
+
+static inline const Levels* quantised_levels(const void* scratch) { return static_cast<const Levels*>(scratch); }
+
+static inline const uint8_t* quantised_image(const ConvShape& shape, const void* scratch, ptrdiff_t image) {
+  return static_cast<const uint8_t*>(scratch) + level_bytes(shape) + static_cast<size_t>(image) * image_elements(shape);
+}
+
+// Stage 0 has a task per image, stage 1 one per row of an image.
+static inline int quantising_tasks(const ConvShape& shape, int stage) {
+  return stage == 0 ? shape.batch : shape.batch * shape.height;
+}
+
+static inline void quantise(const ConvShape& shape, int stage, int task, const float* x, const Quantisation& range,
+                            void* scratch) {
+  if (stage == 0) {
+    const size_t count = image_elements(shape);
+    static_cast<Levels*>(scratch)[task] = range.dynamic ? measured_levels(x + static_cast<size_t>(task) * count, count)
+                                                        : levels_for(range.low, range.high);
+    return;
+  }
+  const size_t count = static_cast<size_t>(shape.width) * static_cast<size_t>(shape.channels);
+  const Levels levels = quantised_levels(scratch)[task / shape.height];
+  const float* from = x + static_cast<size_t>(task) * count;
+  uint8_t* to = static_cast<uint8_t*>(scratch) + level_bytes(shape) + static_cast<size_t>(task) * count;
+  for (size_t i = 0; i < count; ++i) to[i] = quantised(from[i], levels);
+}
+
+}  // namespace adaste

@@ -1,0 +1,15 @@
+// UTF-8, as far as the names in a file need it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace adaste {
+
+void append_utf8(std::string& to, uint32_t code_point);
+
+// Is it well-formed: no stray bytes, no overlong forms, no surrogates, nothing above U+10FFFF?
+bool valid_utf8(std::string_view text);
+
+}  // namespace adaste

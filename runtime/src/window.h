@@ -1,0 +1,81 @@
+// Which inputs an output depends on. Positions are all outputs of a batch, numbered in the order of memory.
+#pragma once
+
+#include "kernels.h"
+
+namespace adaste {
+
+static inline ptrdiff_t positions(const ConvShape& shape) {
+  return static_cast<ptrdiff_t>(shape.batch) * shape.out_height * shape.out_width;
+}
+
+// Where a position's window starts in an input of floats or bytes.
+template <class Value>
+struct WindowOf {
+  const Value* image;  // null for positions beyond the last
+  int row, column;
+};
+
+using Window = WindowOf<float>;
+
+template <class Value>
+static inline WindowOf<Value> window_at(const ConvShape& shape, ptrdiff_t position, int first_channel, const Value* x) {
+  if (position >= positions(shape)) return {nullptr, 0, 0};
+  const ptrdiff_t per_image = static_cast<ptrdiff_t>(shape.out_height) * shape.out_width;
+  const ptrdiff_t image = position / per_image;
+  const int within = static_cast<int>(position % per_image);
+  return {x + image * shape.height * shape.width * shape.channels + first_channel,
+          within / shape.out_width * shape.stride_h - shape.pad_h,
+          within % shape.out_width * shape.stride_w - shape.pad_w};
+}
+
+// The channels of the pixel at (row, column) of the window; null where there is padding.
+template <class Value>
+static inline const Value* pixel_at(const ConvShape& shape, const WindowOf<Value>& window, int row, int column) {
+  const int y = window.row + row;
+  const int x = window.column + column;
+  if (window.image == nullptr || y < 0 || y >= shape.height || x < 0 || x >= shape.width) return nullptr;
+  return window.image + (static_cast<ptrdiff_t>(y) * shape.width + x) * shape.channels;
+}
+
+template <class Value>
+static inline const Value* pixel_of(const ConvShape& shape, const WindowOf<Value>& window, int tap) {
+  return pixel_at(shape, window, tap / shape.kernel_w, tap % shape.kernel_w);
+}
+
+// A chunk of a window's inputs, in the order (row, column, channel): found once for all windows, without a division for
+// each.
+struct Chunk {
+  int first, count;
+  int row, column, channel;  // of the first
+  bool one_pixel;            // do all belong to it
+};
+
+static inline Chunk chunk_at(const ConvShape& shape, int first, int count) {
+  const int channels = shape.channels / shape.groups;
+  const int tap = first / channels;
+  return {
+      first, count, tap / shape.kernel_w, tap % shape.kernel_w, first % channels, first % channels + count <= channels};
+}
+
+// Copies a window's inputs to `to`; those in the padding are left as they are.
+template <class Value>
+static inline void copy_inputs(const ConvShape& shape, const WindowOf<Value>& window, const Chunk& chunk, Value* to) {
+  const int channels = shape.channels / shape.groups;
+  int row = chunk.row, column = chunk.column, channel = chunk.channel;
+  for (int done = 0; done < chunk.count;) {
+    const int left = chunk.count - done;
+    const int run = channels - channel < left ? channels - channel : left;
+    const Value* pixel = pixel_at(shape, window, row, column);
+    if (pixel != nullptr)
+      for (int i = 0; i < run; ++i) to[done + i] = pixel[channel + i];
+    done += run;
+    channel = 0;
+    if (++column == shape.kernel_w) {
+      column = 0;
+      ++row;
+    }
+  }
+}
+
+}  // namespace adaste

@@ -1,0 +1,83 @@
+import builtins
+
+import numpy as np
+import pytest
+from adaste_runtime.cli import main, ranking
+from networks import floats, residual_network
+
+
+@pytest.fixture
+def model(tmp_path):
+    return residual_network(np.random.default_rng(0))[0].write(tmp_path)
+
+
+def test_the_top_classes_are_printed_with_a_bar_each(model, tmp_path, capsys):
+    np.save(tmp_path / "images.npy", floats(np.random.default_rng(1), 2, 3, 12, 10))
+    assert main([str(model), str(tmp_path / "images.npy"), "--top", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("images.npy [0]") and lines[4].endswith("images.npy [1]")
+    assert all("%" in line and "class" in line for line in lines[1:4])
+    assert len(lines) == 8
+
+
+def test_a_single_array_is_one_image(model, tmp_path, capsys):
+    np.save(tmp_path / "image.npy", np.zeros((12, 10, 3), np.uint8))
+    assert main([str(model), str(tmp_path / "image.npy"), "--int8", "--threads", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("image.npy")
+
+
+def test_pictures_are_scaled_to_the_input(model, tmp_path, capsys):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGBA", (31, 17), (200, 10, 10, 255)).save(tmp_path / "red.png")
+    assert main([str(model), str(tmp_path / "red.png")]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("red.png")
+
+
+def test_a_ranking_is_a_softmax():
+    assert ranking(np.log(np.array([0.1, 0.6, 0.3], np.float32)), ["a", "bb", "c"], 2).splitlines() == [
+        "  bb   60.0%  " + "#" * 18,
+        "  c    30.0%  " + "#" * 9,
+    ]
+    assert ranking(np.array([0.0, 1000.0], np.float32), None, 1) == "  class 1  100.0%  " + "#" * 30
+
+
+def test_bench_prints_percentiles(model, capsys):
+    assert main([str(model), "--bench", "--seconds", "0.01", "--batch", "2"]) == 0
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("calls, 1 threads", "best", "50 %", "90 %", "99 %"))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["{model}"], "name at least one image"),
+        (["{folder}/nothing", "a.npy"], "there is no file"),
+        (["{model}", "{folder}/nothing.npy"], "nothing.npy"),
+        (["{model}", "{folder}/text.npy"], "is no array"),
+        (["{model}", "{folder}/text.png"], "is no picture"),
+        (["{model}", "{folder}/nothing.png"], "nothing.png"),
+        (["{model}", "{folder}/small.npy"], "images must be"),
+        (["{model}", "--bench", "--batch", "0"], "batch must be at least 1"),
+        (["{model}", "--bench", "--threads", "0"], "threads must be"),
+    ],
+)
+def test_what_is_wrong_is_said(model, tmp_path, capsys, arguments, message):
+    (tmp_path / "text.npy").write_text("text")
+    (tmp_path / "text.png").write_text("text")
+    np.save(tmp_path / "small.npy", np.zeros((1, 2, 2, 3), np.uint8))
+    assert main([part.format(model=model, folder=tmp_path) for part in arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("adaste-run: ") and message in captured.err and "Traceback" not in captured.err
+
+
+def test_without_pillow_pictures_are_refused_and_arrays_are_not(model, tmp_path, capsys, monkeypatch):
+    real = builtins.__import__
+
+    def without_pillow(name, *rest, **named):
+        if name.startswith("PIL"):
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without_pillow)
+    assert main([str(model), str(tmp_path / "red.png")]) == 2
+    assert "pip install adaste-runtime[images]" in capsys.readouterr().err

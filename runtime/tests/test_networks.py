@@ -1,0 +1,181 @@
+import gc
+import multiprocessing
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from networks import floats, residual_network, signs
+from packing import Packing
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_network_computes_what_numpy_computes(loaded, rng, threads):
+    packing, compute = residual_network(rng)
+    images = floats(rng, 5, 3, 12, 10)
+    np.testing.assert_allclose(loaded(packing, threads=threads)(images), compute(images), rtol=1e-4, atol=1e-4)
+
+
+def test_any_number_of_threads_gives_the_same_bits(loaded, rng):
+    packing, _ = residual_network(rng)
+    images = floats(rng, 4, 3, 12, 10)
+    first, *others = [loaded(packing, threads=threads)(images) for threads in (1, 2, 3)]
+    assert all((other == first).all() for other in others)
+
+
+def test_the_batch_may_change_from_call_to_call(loaded, rng):
+    packing, _ = residual_network(rng)
+    net = loaded(packing, threads=2)
+    images = floats(rng, 200, 3, 12, 10)
+    alone = np.concatenate([net(images[i : i + 1]) for i in range(20)])
+    for batch in (3, 20, 1, 7, 200):
+        np.testing.assert_array_equal(net(images[:batch])[:20], alone[:batch])
+    assert net(images[:0]).shape == (0, 7)
+
+
+def test_bytes_are_normalised_as_the_file_says(loaded, rng):
+    packing, _ = residual_network(rng)
+    net = loaded(packing)
+    pixels = rng.integers(0, 256, (3, 12, 10, 3), np.uint8)
+    images = (pixels.transpose(0, 3, 1, 2) / np.float32(255) - np.float32(0.5)) / np.float32(0.25)
+    np.testing.assert_array_equal(net(pixels), net(images))
+
+
+def test_bytes_become_shares_where_the_file_has_no_mean(loaded):
+    packing = Packing((1, 1, 2))
+    packing.node("flatten")
+    np.testing.assert_array_equal(
+        loaded(packing)(np.array([[[[51], [255]]]], np.uint8)), np.array([[0.2, 1.0]], np.float32)
+    )
+
+
+def test_a_network_says_what_it_is(loaded, rng):
+    net = loaded(residual_network(rng)[0], threads=2)
+    assert net.input_shape == (3, 12, 10)
+    assert net.outputs == 7
+    assert net.classes == [f"class {i}" for i in range(7)]
+    assert net.threads == 2
+    assert set(net.kernels) == {"t0", "t1", "t2", "t4", "t10", "t11"}
+    assert net.kernels["t0"].startswith("float")
+    assert repr(net) == "Network(input_shape=(3, 12, 10), outputs=7, threads=2)"
+
+
+def test_classes_may_be_unnamed(loaded):
+    packing = Packing()
+    packing.node("flatten")
+    assert loaded(packing).classes is None
+
+
+def test_eight_bits_are_close_and_closer_to_themselves_when_calibrated(loaded, rng):
+    packing, compute = residual_network(rng)
+    images = floats(rng, 30, 3, 12, 10)
+    exact = compute(images)
+    net = loaded(packing, int8=True)
+    assert all("int8" in net.kernels[name] or "vnni" in net.kernels[name] for name in ("t1", "t2", "t10"))
+    spread = exact.std()
+    dynamic = net(images)
+    assert 0 < np.abs(dynamic - exact).max() < 0.1 * spread
+    net.calibrate(images)
+    assert 0 < np.abs(net(images) - exact).max() < 0.1 * spread
+    calibrated = net(images[:1])
+    net.calibrate(images[:1] * 0.1)
+    assert (net(images[:1]) != calibrated).any(), "ranges come from the calibration images"
+
+
+def test_only_8_bit_networks_are_calibrated(loaded, rng):
+    net = loaded(residual_network(rng)[0])
+    with pytest.raises(ValueError, match="only a network loaded with int8"):
+        net.calibrate(floats(rng, 1, 3, 12, 10))
+
+
+def test_calibration_needs_images(loaded, rng):
+    net = loaded(residual_network(rng)[0], int8=True)
+    with pytest.raises(ValueError, match="at least one image"):
+        net.calibrate(floats(rng, 0, 3, 12, 10))
+
+
+def test_a_kernel_can_be_forced(loaded, rng, monkeypatch):
+    packing, _ = residual_network(rng)
+    monkeypatch.setenv("ADASTE_RUNTIME_KERNEL", "scalar")
+    assert loaded(packing).kernels["t1"] == "scalar"
+    monkeypatch.setenv("ADASTE_RUNTIME_KERNEL", "slide rule")
+    with pytest.raises(ValueError, match=r"ADASTE_RUNTIME_KERNEL must be one of .*scalar.*, got 'slide rule'"):
+        loaded(packing)
+
+
+def test_threads_of_python_may_share_a_network(loaded, rng):
+    packing, _ = residual_network(rng)
+    net = loaded(packing, threads=2)
+    batches = [floats(rng, n, 3, 12, 10) for n in (1, 2, 3, 4)]
+    expected = [net(batch) for batch in batches]
+    found = [None] * 4
+
+    def work(i):
+        for _ in range(20):
+            found[i] = net(batches[i])
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert all((a == b).all() for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
+def test_a_forked_process_starts_its_own_threads(loaded, rng):
+    net = loaded(residual_network(rng)[0], threads=3)
+    images = floats(rng, 2, 3, 12, 10)
+    expected = net(images)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=lambda: queue.put(net(images)))
+    child.start()
+    found = queue.get(timeout=30)
+    child.join(30)
+    assert child.exitcode == 0
+    np.testing.assert_array_equal(found, expected)
+
+
+LIMITED = """
+import resource, sys, adaste_runtime
+resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))  # room for some threads, not for a thousand
+try:
+    adaste_runtime.load(sys.argv[1], threads=1000)
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are Linux's")
+def test_threads_that_the_system_does_not_give_are_an_error(rng, tmp_path):
+    path = residual_network(rng)[0].write(tmp_path)
+    done = subprocess.run([sys.executable, "-c", LIMITED, path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "cannot start 1000 threads" in done.stdout, done.stderr
+
+
+def test_values_share_memory(loaded, rng):
+    """A chain of twenty layers needs no more memory than its largest pair of neighbours."""
+    packing = Packing((16, 16, 16))
+    for _ in range(20):
+        packing.convolution(signs(rng, 16, 16, 1, 1), relu=True)
+    packing.node("flatten")
+    net = loaded(packing)
+    net(floats(rng, 1, 16, 16, 16))
+    assert net.memory_bytes == 2 * 4 * 16**3
+
+
+def test_networks_are_freed(loaded, rng):
+    packing, _ = residual_network(rng)
+    before = len(threading.enumerate())
+    for _ in range(50):
+        loaded(packing, threads=4)
+    gc.collect()
+    assert len(threading.enumerate()) == before
