@@ -69,17 +69,19 @@ struct ConvKernel {
               const Quantisation&, float* y, void* scratch);
 };
 
+// The functions of this header are static: a copy compiled for one file's processor must not be linked into another's.
+
 // The number of weights behind one output: K above.
-inline size_t window_size(const ConvShape& shape) {
+static inline size_t window_size(const ConvShape& shape) {
   return static_cast<size_t>(shape.channels / shape.groups) * static_cast<size_t>(shape.kernel_h) *
          static_cast<size_t>(shape.kernel_w);
 }
 
 // Weight i of a row of one-bit weights as in the file: true for +1.
-inline bool weight_bit(const uint8_t* row, size_t i) { return ((row[i / 8] >> (i % 8)) & 1U) != 0; }
+static inline bool weight_bit(const uint8_t* row, size_t i) { return ((row[i / 8] >> (i % 8)) & 1U) != 0; }
 
 // One output value from its sum, its channel and its place in y.
-inline float finish(float sum, int channel, ptrdiff_t place, const Epilogue& epilogue) {
+static inline float finish(float sum, int channel, ptrdiff_t place, const Epilogue& epilogue) {
   float value = epilogue.scale != nullptr ? epilogue.scale[channel] * sum : sum;
   value += epilogue.shift != nullptr ? epilogue.shift[channel] : 0.0F;
   value += epilogue.residual != nullptr ? epilogue.residual[place] : 0.0F;

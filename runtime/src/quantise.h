@@ -20,10 +20,10 @@ struct Levels {
 };
 
 // Written so that NaN becomes 0: values that are not numbers must not reach a conversion to integers.
-inline float clamp_level(float level) { return level > 0.0F ? (level < 255.0F ? level : 255.0F) : 0.0F; }
+static inline float clamp_level(float level) { return level > 0.0F ? (level < 255.0F ? level : 255.0F) : 0.0F; }
 
 // The levels for values between low and high.
-inline Levels levels_for(float low, float high) {
+static inline Levels levels_for(float low, float high) {
   low = low < 0.0F ? low : 0.0F;
   high = high > 0.0F ? high : 0.0F;
   const float scale = (high - low) / 255.0F;
@@ -31,12 +31,12 @@ inline Levels levels_for(float low, float high) {
   return {scale, 1.0F / scale, std::nearbyint(clamp_level(-low / scale))};
 }
 
-inline uint8_t quantised(float value, const Levels& levels) {
+static inline uint8_t quantised(float value, const Levels& levels) {
   return static_cast<uint8_t>(std::nearbyint(clamp_level(value * levels.inverse + levels.zero)));
 }
 
 // The levels for the values of one image (NaN is ignored).
-inline Levels measured_levels(const float* values, size_t count) {
+static inline Levels measured_levels(const float* values, size_t count) {
   float low = 0.0F;
   float high = 0.0F;
   for (size_t i = 0; i < count; ++i) {

@@ -47,6 +47,7 @@ inline __m128i adaste_cvtusepi32_epi8(__m512i vector) {
   return _mm_load_si128(reinterpret_cast<const __m128i*>(converted));
 }
 
+#define __mmask16 simde__mmask16
 #define _mm512_maskz_loadu_ps adaste_maskz_loadu_ps
 #define _mm512_mask_storeu_ps adaste_mask_storeu_ps
 #define _mm512_cvtepi32_ps adaste_cvtepi32_ps
