@@ -22,8 +22,8 @@ constexpr int lanes = 4;           // sums of a vector
 constexpr int quads_per_mask = 8;  // the bits of a byte
 
 struct NeonDot {
-  static constexpr int pixels = 4;
-  static constexpr int vectors = 4;
+  static constexpr int pixels = 8;  // 16 sums, 8 quads of pixels, and what makes weights: they fill the registers
+  static constexpr int vectors = 2;
   static constexpr int outputs = vectors * lanes;
   static constexpr int offset = 128;
 
@@ -34,7 +34,7 @@ struct NeonDot {
   static void convolve(const Bytes& bytes, const Block& block, const Epilogue& epilogue, float* y);
 };
 
-// Masks of 16 bytes in the order (group, block of 16 outputs, tap, 8 quads, 4 outputs); blocks are filled up.
+// Masks of 16 bytes in the order (group, block of 8 outputs, tap, 8 quads, 4 outputs); blocks are filled up.
 size_t NeonDot::weight_bytes(const Bytes& bytes, int outputs) {
   return static_cast<size_t>(ceil_div(outputs, NeonDot::outputs)) * static_cast<size_t>(bytes.taps()) *
          static_cast<size_t>(ceil_div(bytes.quads, quads_per_mask)) * vectors * 16;
@@ -70,8 +70,6 @@ void NeonDot::quantise(const float* values, int count, const Levels& levels, uin
   for (; count > 0; --count, ++values, ++to) *to = static_cast<uint8_t>(quantised(*values, levels) - offset);
 }
 
-using Sums = int32x4_t[NeonDot::pixels][NeonDot::vectors];
-
 // The weights of one quad with their sign changed: 1 where the quad's bit is 0.
 inline int8x16_t negated_weights(uint8x16_t mask, uint8x16_t bit) {
   return vreinterpretq_s8_u8(vorrq_u8(vtstq_u8(mask, bit), vdupq_n_u8(1)));
@@ -84,7 +82,8 @@ inline __attribute__((always_inline)) void add_quad(int32x4_t (&sums)[pixels][Ne
                                                     int first) {
   const uint8x16_t bit = vdupq_n_u8(static_cast<uint8_t>(1U << (first + lane)));
   for (int v = 0; v < NeonDot::vectors; ++v) {
-    const int8x16_t weights = negated_weights(vld1q_u8(masks + v * 16), bit);
+    int8x16_t weights = negated_weights(vld1q_u8(masks + v * 16), bit);
+    asm volatile("" : "+w"(weights));  // made just before use: compilers would make all, and run out of registers
     for (int p = 0; p < pixels; ++p) sums[p][v] = vdotq_laneq_s32(sums[p][v], weights, quads[p], lane);
   }
 }
@@ -96,6 +95,7 @@ inline __attribute__((always_inline)) void add_mask(int32x4_t (&sums)[pixels][Ne
                                                     int quads) {
   int8x16_t loaded[pixels];
   int done = 0;
+#pragma GCC unroll 1
   for (; done + 4 <= quads; done += 4, place += 16) {
     for (int p = 0; p < pixels; ++p) loaded[p] = vreinterpretq_s8_u8(vld1q_u8(bytes[p] + place));
     add_quad<pixels, 0>(sums, loaded, masks, done);
@@ -152,12 +152,10 @@ void convolve_block(const Bytes& bytes, const NeonDot::Block& block, const Epilo
 }
 
 void NeonDot::convolve(const Bytes& bytes, const Block& block, const Epilogue& epilogue, float* y) {
-  switch (block.pixels) {
-    case 4: return convolve_block<4>(bytes, block, epilogue, y);
-    case 3: return convolve_block<3>(bytes, block, epilogue, y);
-    case 2: return convolve_block<2>(bytes, block, epilogue, y);
-    default: return convolve_block<1>(bytes, block, epilogue, y);
-  }
+  static constexpr void (*by_pixels[pixels])(const Bytes&, const Block&, const Epilogue&, float*) = {
+      convolve_block<1>, convolve_block<2>, convolve_block<3>, convolve_block<4>,
+      convolve_block<5>, convolve_block<6>, convolve_block<7>, convolve_block<8>};
+  by_pixels[block.pixels - 1](bytes, block, epilogue, y);
 }
 
 // The 16 bytes of 8 quads from number `first` on: byte 4 * output + channel, one bit per quad.
