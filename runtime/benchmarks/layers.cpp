@@ -1,6 +1,6 @@
 // The speed of each kernel on the layers of ResNet-18, batch 1, one thread. From the folder runtime:
 //
-//     g++ -O3 -std=c++17 -march=native -o layers benchmarks/layers.cpp src/kernels_{scalar,avx2,avx512,vnni}.cpp && ./layers
+//     g++ -O3 -std=c++17 -march=native benchmarks/layers.cpp src/kernels_{scalar,avx2,avx512*,vnni}.cpp -o layers
 //
 // and on ARM with src/kernels_{scalar,neon,neon_dot}.cpp. Kernels for which -march=native lacks instructions are left
 // out; on x86 without AVX-512 the files of its kernels are empty. `layers 1.0` measures each for about a second (0.2).
@@ -19,7 +19,8 @@
 #include "../src/kernels.h"
 
 namespace adaste {
-extern const ConvKernel scalar_kernel, avx2_kernel, avx512_kernel, vnni_kernel, neon_kernel, neon_dot_kernel;
+extern const ConvKernel scalar_kernel, avx2_kernel, avx512_kernel, avx512_strips_kernel, vnni_kernel, neon_kernel,
+    neon_dot_kernel;
 }
 
 namespace {
@@ -35,6 +36,7 @@ const std::vector<const ConvKernel*> kernels = {
 #endif
 #if defined(__AVX512F__)
     &adaste::avx512_kernel,
+    &adaste::avx512_strips_kernel,
 #endif
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__)
     &adaste::vnni_kernel,

@@ -1,4 +1,4 @@
-// One-bit weights and float32 activations with AVX-512: convolution by look-up (lookup.h), 64 multiply-adds per shuffle.
+// One-bit weights and float32 activations with AVX-512, by look-up in registers (lookup.h): 64 multiply-adds a shuffle.
 //
 // A quad's table holds all 16 signed sums of its four channels, one vector; vpermps with a 4-bit index then fetches the
 // sums of 16 output channels. It ignores all but the lowest 4 bits of each index, so a 32-bit lane holds the weights of

@@ -199,8 +199,15 @@ bool available() {
 }  // namespace
 
 extern const ConvKernel neon_dot_kernel;
-const ConvKernel neon_dot_kernel = {"neon_dot",        available,  dot_supports,       dot_weight_bytes<NeonDot>, prepare,
-                                    dot_scratch_bytes, dot_stages, dot_tasks<NeonDot>, dot_run<NeonDot>};
+const ConvKernel neon_dot_kernel = {"neon_dot",
+                                    available,
+                                    dot_supports,
+                                    dot_weight_bytes<NeonDot>,
+                                    prepare,
+                                    dot_scratch_bytes,
+                                    dot_stages,
+                                    dot_tasks<NeonDot>,
+                                    dot_run<NeonDot>};
 
 }  // namespace adaste
 

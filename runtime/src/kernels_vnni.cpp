@@ -175,8 +175,15 @@ bool available() {
 }  // namespace
 
 extern const ConvKernel vnni_kernel;
-const ConvKernel vnni_kernel = {"vnni", available,        dot_supports, dot_weight_bytes<Vnni>, prepare, dot_scratch_bytes,
-                                dot_stages, dot_tasks<Vnni>, dot_run<Vnni>};
+const ConvKernel vnni_kernel = {"vnni",
+                                available,
+                                dot_supports,
+                                dot_weight_bytes<Vnni>,
+                                prepare,
+                                dot_scratch_bytes,
+                                dot_stages,
+                                dot_tasks<Vnni>,
+                                dot_run<Vnni>};
 
 }  // namespace adaste
 

@@ -38,12 +38,12 @@ struct Windows {
 
 template <int max_pixels>
 struct LookupBlock {
-  int pixels;                      // how many there are, at most max_pixels
-  const float* tables[max_pixels]; // the first table of each pixel's window
+  int pixels;                       // how many there are, at most max_pixels
+  const float* tables[max_pixels];  // the first table of each pixel's window
   int first_row, end_row, first_column, end_column;  // the taps that are not padding for all pixels
   const uint8_t* weights;
-  int channel, outputs;            // the first output channel, and how many
-  ptrdiff_t place;                 // of the first pixel's output number `channel` in y
+  int channel, outputs;  // the first output channel, and how many
+  ptrdiff_t place;       // of the first pixel's output number `channel` in y
 };
 
 // Which images and output rows have their tables in the scratch memory at a time.
@@ -171,7 +171,8 @@ void place_block(LookupBlock<max_pixels>& block, int count, const ConvShape& sha
   block.first_row = block.first_column = shape.kernel_h + shape.kernel_w + shape.pad_h + shape.pad_w;
   block.end_row = block.end_column = 0;
   for (int i = 0; i < count; ++i, pixel.next(slab.rows, shape.out_width)) {
-    block.tables[i] = tables + pixel.image * image + static_cast<ptrdiff_t>(pixel.row) * windows.rows.step * windows.row +
+    block.tables[i] = tables + pixel.image * image +
+                      static_cast<ptrdiff_t>(pixel.row) * windows.rows.step * windows.row +
                       static_cast<ptrdiff_t>(pixel.column) * windows.columns.step * windows.pixel;
     const int row = slab.first_row + pixel.row;
     block.first_row = smaller(block.first_row, windows.rows.first_tap(row));

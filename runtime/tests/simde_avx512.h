@@ -47,6 +47,8 @@ inline __m128i adaste_cvtusepi32_epi8(__m512i vector) {
   return _mm_load_si128(reinterpret_cast<const __m128i*>(converted));
 }
 
+#define _mm512_shuffle_f32x4(a, b, quarters) \
+  _mm512_castsi512_ps(_mm512_shuffle_i32x4(_mm512_castps_si512(a), _mm512_castps_si512(b), quarters))
 #define __mmask16 simde__mmask16
 #define _mm512_maskz_loadu_ps adaste_maskz_loadu_ps
 #define _mm512_mask_storeu_ps adaste_mask_storeu_ps
