@@ -61,8 +61,10 @@ bool available() {
 #endif
 }
 
+// Windows of few channels are many short runs, and gathering these takes longer than looking them up.
 bool supports(const ConvShape& shape) {
-  return shape.out_channels / shape.groups >= 32 && static_cast<ptrdiff_t>(shape.out_height) * shape.out_width >= 12;
+  return shape.channels / shape.groups >= 16 && shape.out_channels / shape.groups >= 32 &&
+         static_cast<ptrdiff_t>(shape.out_height) * shape.out_width >= 12;
 }
 
 // Two vectors share the making of an address.

@@ -91,34 +91,52 @@ inline Window window_at(const ConvShape& shape, ptrdiff_t position, int group, c
           pixel.row * shape.stride_h - shape.pad_h, pixel.column * shape.stride_w - shape.pad_w};
 }
 
-// The channels of one pixel of a window; null where there is padding.
-inline const float* pixel_of(const ConvShape& shape, const Window& window, int tap) {
-  const int row = window.row + tap / shape.kernel_w;
-  const int column = window.column + tap % shape.kernel_w;
-  if (window.image == nullptr || row < 0 || row >= shape.height || column < 0 || column >= shape.width) return nullptr;
-  return window.image + (static_cast<ptrdiff_t>(row) * shape.width + column) * shape.channels;
+// Inputs of a window that are side by side in x: a row of the window, or one pixel where groups lie between pixels.
+struct Run {
+  ptrdiff_t offset;  // of the first from the image, be it inside or not
+  int first, end;    // which of them are inside; none where first >= end
+};
+
+inline int run_length(const ConvShape& shape) {
+  return shape.groups == 1 ? shape.kernel_w * shape.channels : shape.channels / shape.groups;
+}
+
+inline Run run_at(const ConvShape& shape, const Window& window, int index) {
+  const int pixels = shape.groups == 1 ? shape.kernel_w : 1;
+  const int runs_per_row = shape.kernel_w / pixels;
+  const int row = window.row + index / runs_per_row;
+  const int column = window.column + index % runs_per_row;
+  if (window.image == nullptr || row < 0 || row >= shape.height) return {0, 0, 0};
+  const int channels = shape.channels / shape.groups;
+  return {(static_cast<ptrdiff_t>(row) * shape.width + column) * shape.channels, larger(0, -column) * channels,
+          smaller(pixels, shape.width - column) * channels};
 }
 
 template <class Lanes>
 alignas(64) constexpr float zeros[chunk<Lanes>] = {};
 
-// `count` inputs of a window from number `first` on, side by side: in place where a whole chunk is in one pixel, else
-// in `copy`, with zeros behind them.
+// `count` inputs of a window from number `first` on, side by side: in place where a whole chunk is in one run, else in
+// `copy`, with zeros behind them.
 template <class Lanes>
 const float* inputs_of(const ConvShape& shape, const Window& window, int first, int count, float* copy) {
-  const int channels = shape.channels / shape.groups;
-  if (count == chunk<Lanes> && first % channels + count <= channels) {
-    const float* pixel = pixel_of(shape, window, first / channels);
-    return pixel != nullptr ? pixel + first % channels : zeros<Lanes>;
+  const int length = run_length(shape);
+  int index = first / length;
+  int start = first % length;
+  if (count == chunk<Lanes> && start + count <= length) {
+    const Run run = run_at(shape, window, index);
+    if (run.first >= run.end || start + count <= run.first || start >= run.end) return zeros<Lanes>;
+    if (start >= run.first && start + count <= run.end) return window.image + run.offset + start;
   }
   std::memset(copy, 0, chunk<Lanes> * sizeof(float));
-  int tap = first / channels;
-  int channel = first % channels;
-  for (int done = 0; done < count; ++tap, channel = 0) {
-    const int run = smaller(channels - channel, count - done);
-    const float* pixel = pixel_of(shape, window, tap);
-    if (pixel != nullptr) std::memcpy(copy + done, pixel + channel, static_cast<size_t>(run) * sizeof(float));
-    done += run;
+  for (int done = 0; done < count; ++index, start = 0) {
+    const int taken = smaller(length - start, count - done);
+    const Run run = run_at(shape, window, index);
+    const int from = larger(start, run.first);
+    const int inside = smaller(start + taken, run.end) - from;
+    if (inside > 0)
+      std::memcpy(copy + done + from - start, window.image + run.offset + from,
+                  static_cast<size_t>(inside) * sizeof(float));
+    done += taken;
   }
   return copy;
 }
