@@ -22,15 +22,15 @@ struct Avx512Lookup {
   static constexpr ptrdiff_t slab = 768 * 1024;  // second-level caches have 1 MiB or more; weights need some of it
 
   using Block = LookupBlock<pixels>;
-  static size_t weight_bytes(const Windows& windows, int outputs);
+  static size_t weight_bytes(const Windows& windows, int count);
   static void build(const float* values, int channels, float* tables);
   static void convolve(const Windows& windows, const Block& block, const Epilogue& epilogue, float* y);
 };
 
 int words(const Windows& windows) { return ceil_div(windows.quads, quads_per_word); }
 
-size_t Avx512Lookup::weight_bytes(const Windows& windows, int outputs) {
-  return static_cast<size_t>(ceil_div(outputs, lanes)) * static_cast<size_t>(windows.taps()) *
+size_t Avx512Lookup::weight_bytes(const Windows& windows, int count) {
+  return static_cast<size_t>(ceil_div(count, lanes)) * static_cast<size_t>(windows.taps()) *
          static_cast<size_t>(words(windows)) * lanes * sizeof(uint32_t);
 }
 

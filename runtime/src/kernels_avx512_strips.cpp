@@ -85,7 +85,7 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
 }  // namespace
 
 extern const ConvKernel avx512_strips_kernel;
-const ConvKernel avx512_strips_kernel = {"avx512_strips",
+const ConvKernel avx512_strips_kernel = {"avx512-strips",
                                          available,
                                          supports,
                                          strip_weight_bytes<Avx512Lanes>,

@@ -28,15 +28,15 @@ struct NeonDot {
   static constexpr int offset = 128;
 
   using Block = DotBlock<pixels>;
-  static size_t weight_bytes(const Bytes& bytes, int outputs);
+  static size_t weight_bytes(const Bytes& bytes, int count);
   static Range range(const float* values, ptrdiff_t count);
   static void quantise(const float* values, int count, const Levels& levels, uint8_t* to);
   static void convolve(const Bytes& bytes, const Block& block, const Epilogue& epilogue, float* y);
 };
 
 // Masks of 16 bytes in the order (group, block of 8 outputs, tap, 8 quads, 4 outputs); blocks are filled up.
-size_t NeonDot::weight_bytes(const Bytes& bytes, int outputs) {
-  return static_cast<size_t>(ceil_div(outputs, NeonDot::outputs)) * static_cast<size_t>(bytes.taps()) *
+size_t NeonDot::weight_bytes(const Bytes& bytes, int count) {
+  return static_cast<size_t>(ceil_div(count, outputs)) * static_cast<size_t>(bytes.taps()) *
          static_cast<size_t>(ceil_div(bytes.quads, quads_per_mask)) * vectors * 16;
 }
 
@@ -199,7 +199,7 @@ bool available() {
 }  // namespace
 
 extern const ConvKernel neon_dot_kernel;
-const ConvKernel neon_dot_kernel = {"neon_dot",
+const ConvKernel neon_dot_kernel = {"neon-dot",
                                     available,
                                     dot_supports,
                                     dot_weight_bytes<NeonDot>,

@@ -18,14 +18,14 @@ struct Vnni {
   static constexpr int offset = 0;
 
   using Block = DotBlock<pixels>;
-  static size_t weight_bytes(const Bytes& bytes, int outputs);
+  static size_t weight_bytes(const Bytes& bytes, int count);
   static Range range(const float* values, ptrdiff_t count);
   static void quantise(const float* values, int count, const Levels& levels, uint8_t* to);
   static void convolve(const Bytes& bytes, const Block& block, const Epilogue& epilogue, float* y);
 };
 
-size_t Vnni::weight_bytes(const Bytes& bytes, int outputs) {
-  return static_cast<size_t>(ceil_div(outputs, lanes)) * static_cast<size_t>(bytes.taps()) *
+size_t Vnni::weight_bytes(const Bytes& bytes, int count) {
+  return static_cast<size_t>(ceil_div(count, lanes)) * static_cast<size_t>(bytes.taps()) *
          static_cast<size_t>(bytes.quads) * sizeof(uint64_t);
 }
 

@@ -217,15 +217,15 @@ void add_chunk(const float* tables, int groups, const typename Lanes::Word* word
 template <class Lanes, int vectors>
 void store_strip(const float* sums, int positions, int channel, int outputs, ptrdiff_t place, const ConvShape& shape,
                  const Epilogue& epilogue, float* y) {
-  constexpr int lanes = Lanes::lanes;
-  constexpr int strip = vectors * lanes;
+  constexpr int width = Lanes::lanes;
+  constexpr int strip = vectors * width;
   int output = 0;
-  for (; output + lanes <= outputs; output += lanes)
-    for (int first = 0; first < positions; first += lanes) {
-      typename Lanes::Vector rows[lanes];
-      for (int i = 0; i < lanes; ++i) rows[i] = Lanes::load(sums + (output + i) * strip + first);
+  for (; output + width <= outputs; output += width)
+    for (int first = 0; first < positions; first += width) {
+      typename Lanes::Vector rows[width];
+      for (int i = 0; i < width; ++i) rows[i] = Lanes::load(sums + (output + i) * strip + first);
       Lanes::transpose(rows);
-      for (int i = 0; i < smaller(lanes, positions - first); ++i)
+      for (int i = 0; i < smaller(width, positions - first); ++i)
         Lanes::finish(rows[i], channel + output,
                       place + static_cast<ptrdiff_t>(first + i) * shape.out_channels + output, epilogue, y);
     }
