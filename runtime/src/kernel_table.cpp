@@ -10,7 +10,9 @@ namespace adaste {
 const Kernels& binary_kernels() {
   static const Kernels kernels = {
 #if defined(__x86_64__)
-      &avx2_depthwise_kernel, &avx2_rows_kernel, &avx2_kernel,
+      &avx2_depthwise_kernel, &avx512_kernel, &avx512_strips_kernel, &avx2_rows_kernel, &avx2_kernel,
+#elif defined(__aarch64__)
+      &neon_kernel,
 #endif
       &scalar_kernel};
   return kernels;
@@ -19,7 +21,9 @@ const Kernels& binary_kernels() {
 const Kernels& int8_kernels() {
   static const Kernels kernels = {
 #if defined(__x86_64__)
-      &avx2_int8_kernel,
+      &vnni_kernel, &avx2_int8_kernel,
+#elif defined(__aarch64__)
+      &neon_dot_kernel,
 #endif
       &scalar_int8_kernel};
   return kernels;

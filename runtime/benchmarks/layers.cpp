@@ -1,0 +1,174 @@
+// The speed of each kernel on the layers of ResNet-18, batch 1, one thread. From the folder runtime:
+//
+//     g++ -O3 -std=c++17 -march=native benchmarks/layers.cpp src/kernels_{scalar,avx2,avx512*,vnni}.cpp -o layers
+//
+// and on ARM with src/kernels_{scalar,neon,neon_dot}.cpp. Kernels for which -march=native lacks instructions are left
+// out; on x86 without AVX-512 the files of its kernels are empty. `layers 1.0` measures each for about a second (0.2).
+//
+// For each layer and kernel: the fastest and the median time of a call, and the multiply-adds per second of the fastest
+// in units of 10^9. Totals weigh layers by how often the network has them. Layers repeat on the same data, so weights
+// and activations come from the cache where they fit into it.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "../src/kernels.h"
+
+namespace adaste {
+extern const ConvKernel scalar_kernel, avx2_kernel, avx512_kernel, avx512_strips_kernel, vnni_kernel, neon_kernel,
+    neon_dot_kernel;
+}
+
+namespace {
+
+using adaste::ConvKernel;
+using adaste::ConvShape;
+using Clock = std::chrono::steady_clock;
+
+const std::vector<const ConvKernel*> kernels = {
+    &adaste::scalar_kernel,
+#if defined(__AVX2__) && defined(__FMA__)
+    &adaste::avx2_kernel,
+#endif
+#if defined(__AVX512F__)
+    &adaste::avx512_kernel,
+    &adaste::avx512_strips_kernel,
+#endif
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__)
+    &adaste::vnni_kernel,
+#endif
+#if defined(__aarch64__)
+    &adaste::neon_kernel,
+#endif
+#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+    &adaste::neon_dot_kernel,
+#endif
+};
+
+struct Layer {
+  ConvShape shape;
+  int count;  // how often the network has it
+};
+
+Layer layer(int count, int size, int channels, int out_channels, int kernel, int stride) {
+  const int pad = kernel / 2;
+  const int out = (size + 2 * pad - kernel) / stride + 1;
+  return {{1, size, size, channels, out, out, out_channels, kernel, kernel, stride, stride, pad, pad, 1}, count};
+}
+
+// The layers of ResNet-18 behind its first; `size` is that of the first block's images.
+std::vector<Layer> resnet18(Layer first, int size, int classes) {
+  std::vector<Layer> layers = {first, layer(4, size, 64, 64, 3, 1)};
+  for (int channels = 128; channels <= 512; channels *= 2, size /= 2) {
+    layers.push_back(layer(1, size, channels / 2, channels, 3, 2));
+    layers.push_back(layer(1, size, channels / 2, channels, 1, 2));
+    layers.push_back(layer(3, size / 2, channels, channels, 3, 1));
+  }
+  layers.push_back(layer(1, 1, 512, classes, 1, 1));
+  return layers;
+}
+
+struct Aligned {
+  void operator()(void* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<void, Aligned>;
+
+Memory aligned_memory(size_t bytes) { return Memory(std::aligned_alloc(64, (bytes + 64) / 64 * 64)); }
+
+struct Times {
+  double fastest, median;
+};
+
+// All data of one layer and kernel.
+class Run {
+ public:
+  Run(const ConvKernel& kernel, const ConvShape& shape)
+      : kernel_(kernel),
+        shape_(shape),
+        prepared_(aligned_memory(kernel.weight_bytes(shape))),
+        scratch_(aligned_memory(kernel.scratch_bytes(shape))),
+        x_(static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width) * static_cast<size_t>(shape.channels)),
+        y_(static_cast<size_t>(shape.out_height) * static_cast<size_t>(shape.out_width) *
+           static_cast<size_t>(shape.out_channels)),
+        scale_(static_cast<size_t>(shape.out_channels), 0.5F) {
+    std::mt19937 random(1);
+    std::vector<uint8_t> rows((adaste::window_size(shape) + 7) / 8 * scale_.size());
+    for (uint8_t& byte : rows) byte = static_cast<uint8_t>(random());
+    for (float& value : x_) value = static_cast<float>(random() % 2001) / 1000.0F - 1.0F;
+    kernel.prepare(shape, rows.data(), prepared_.get());
+  }
+
+  double seconds() {
+    const auto start = Clock::now();
+    for (int stage = 0; stage < kernel_.stages(shape_); ++stage)
+      for (int task = 0; task < kernel_.tasks(shape_, stage); ++task)
+        kernel_.run(shape_, stage, task, x_.data(), prepared_.get(), {scale_.data(), scale_.data(), nullptr, true},
+                    {0.0F, 0.0F, true}, y_.data(), scratch_.get());
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  // At least 5 calls, after one that warms up.
+  Times measure(double budget) {
+    std::vector<double> times;
+    seconds();
+    for (double spent = 0.0; spent < budget || times.size() < 5; spent += times.back()) times.push_back(seconds());
+    std::sort(times.begin(), times.end());
+    return {times.front(), times[times.size() / 2]};
+  }
+
+ private:
+  const ConvKernel& kernel_;
+  ConvShape shape_;
+  Memory prepared_, scratch_;
+  std::vector<float> x_, y_, scale_;
+};
+
+double products(const ConvShape& shape) {
+  return static_cast<double>(adaste::window_size(shape)) * shape.out_height * shape.out_width * shape.out_channels;
+}
+
+void measure_network(const char* name, const std::vector<Layer>& layers, double budget) {
+  std::printf("\n%s\n%-28s", name, "");
+  std::vector<const ConvKernel*> available;
+  for (const ConvKernel* kernel : kernels)
+    if (kernel->available()) available.push_back(kernel);
+  for (const ConvKernel* kernel : available) std::printf(" | %-29s", kernel->name);
+  std::printf("\n%-28s", "layer");
+  for (size_t i = 0; i < available.size(); ++i) std::printf(" | %8s %9s %10s", "min ms", "median ms", "G/s");
+  std::printf("\n");
+  std::vector<Times> totals(available.size(), Times{0.0, 0.0});
+  double all_products = 0.0;
+  for (const Layer& each : layers) {
+    const ConvShape& shape = each.shape;
+    std::printf("%d x %3d->%-4d %dx%d/%d %3dx%-3d  ", each.count, shape.channels, shape.out_channels, shape.kernel_h,
+                shape.kernel_w, shape.stride_h, shape.height, shape.width);
+    all_products += each.count * products(shape);
+    for (size_t i = 0; i < available.size(); ++i) {
+      const bool supported = available[i]->supports(shape);  // else what the runtime would use: the scalar one
+      const Times times = Run(supported ? *available[i] : adaste::scalar_kernel, shape).measure(budget);
+      totals[i].fastest += each.count * times.fastest;
+      totals[i].median += each.count * times.median;
+      std::printf(" | %8.3f %9.3f %9.1f%c", times.fastest * 1e3, times.median * 1e3,
+                  products(shape) / times.fastest / 1e9, supported ? ' ' : '*');
+      std::fflush(stdout);
+    }
+    std::printf("\n");
+  }
+  std::printf("%-28s", "all");
+  for (const Times& total : totals)
+    std::printf(" | %8.3f %9.3f %9.1f ", total.fastest * 1e3, total.median * 1e3, all_products / total.fastest / 1e9);
+  std::printf("\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const double budget = argc > 1 ? std::atof(argv[1]) : 0.2;
+  std::printf("ResNet-18, batch 1, one thread; * not supported by the kernel, measured with the scalar one\n");
+  measure_network("32x32", resnet18(layer(1, 32, 3, 64, 3, 1), 32, 10), budget);
+  measure_network("224x224", resnet18(layer(1, 224, 3, 64, 7, 2), 56, 1000), budget);
+}

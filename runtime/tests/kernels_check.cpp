@@ -1,0 +1,377 @@
+// Compares every kernel in this program with a plain loop, over random shapes and the corners of shapes.
+//
+//     kernels_check [shapes = 2000] [seed = 1]
+//
+// Checked for each: float kernels agree within the rounding of their sums, 8-bit kernels agree with the integers of
+// quantise.h bit for bit; every output is written; nothing is written or (under AddressSanitizer) read outside the
+// arrays; garbage in y and in the scratch memory does not matter; nor does the order of tasks, nor the rest of a batch.
+// tests/check_simde.sh and tests/check_neon.sh build and run it.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "../src/kernels.h"
+#include "../src/quantise.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(from, bytes) static_cast<void>(0)
+#define ASAN_UNPOISON_MEMORY_REGION(from, bytes) static_cast<void>(0)
+#endif
+
+namespace adaste {
+#if defined(__x86_64__)
+extern const ConvKernel avx512_kernel, avx512_strips_kernel, vnni_kernel;
+#elif defined(__aarch64__)
+extern const ConvKernel neon_kernel, neon_dot_kernel;
+#endif
+}  // namespace adaste
+
+namespace {
+
+using adaste::ConvKernel;
+using adaste::ConvShape;
+using adaste::Epilogue;
+using adaste::Levels;
+using adaste::Quantisation;
+using Random = std::mt19937_64;
+
+struct Candidate {
+  const ConvKernel* kernel;
+  bool eight_bit;
+};
+
+std::vector<Candidate> candidates() {
+#if defined(__x86_64__)
+  return {{&adaste::avx512_kernel, false}, {&adaste::avx512_strips_kernel, false}, {&adaste::vnni_kernel, true}};
+#elif defined(__aarch64__)
+  return {{&adaste::neon_kernel, false}, {&adaste::neon_dot_kernel, true}};
+#else
+  return {};
+#endif
+}
+
+// Memory with guard zones on both sides: poisoned under AddressSanitizer, else filled with a pattern that is checked.
+class Guarded {
+ public:
+  Guarded(size_t bytes, size_t alignment) : bytes_(bytes), all_(bytes + 2 * guard + alignment, pattern) {
+    const auto address = reinterpret_cast<uintptr_t>(all_.data()) + guard;
+    start_ = all_.data() + guard + (alignment - address % alignment) % alignment;
+    ASAN_POISON_MEMORY_REGION(all_.data(), static_cast<size_t>(start_ - all_.data()));
+    ASAN_POISON_MEMORY_REGION(start_ + bytes_, guard);
+  }
+  ~Guarded() { ASAN_UNPOISON_MEMORY_REGION(all_.data(), all_.size()); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+
+  template <class T>
+  T* as() { return reinterpret_cast<T*>(start_); }
+  size_t bytes() const { return bytes_; }
+
+  bool intact() {
+    ASAN_UNPOISON_MEMORY_REGION(all_.data(), all_.size());
+    return std::all_of(all_.data(), start_, is_pattern) &&
+           std::all_of(start_ + bytes_, start_ + bytes_ + guard, is_pattern);
+  }
+
+ private:
+  static constexpr size_t guard = 256;
+  static constexpr uint8_t pattern = 0xa5;
+  static bool is_pattern(uint8_t byte) { return byte == pattern; }
+  size_t bytes_;
+  std::vector<uint8_t> all_;
+  uint8_t* start_;
+};
+
+struct Problem {
+  ConvShape shape;
+  std::vector<float> x, scale, shift, residual;
+  std::vector<uint8_t> rows;
+  bool relu;
+  Quantisation quantisation;
+
+  Epilogue epilogue() const {
+    const auto data = [](const std::vector<float>& values) { return values.empty() ? nullptr : values.data(); };
+    return {data(scale), data(shift), data(residual), relu};
+  }
+};
+
+size_t outputs(const ConvShape& s) {
+  return static_cast<size_t>(s.batch) * static_cast<size_t>(s.out_height) * static_cast<size_t>(s.out_width) *
+         static_cast<size_t>(s.out_channels);
+}
+
+size_t inputs(const ConvShape& s) {
+  return static_cast<size_t>(s.height) * static_cast<size_t>(s.width) * static_cast<size_t>(s.channels);
+}
+
+int below(Random& random, int end) { return static_cast<int>(random() % static_cast<uint64_t>(end)); }
+
+// A shape from its input and kernel; out_height = 0 where there is no output.
+ConvShape sized(ConvShape s) {
+  s.out_height = s.height + 2 * s.pad_h < s.kernel_h ? 0 : (s.height + 2 * s.pad_h - s.kernel_h) / s.stride_h + 1;
+  s.out_width = s.width + 2 * s.pad_w < s.kernel_w ? 0 : (s.width + 2 * s.pad_w - s.kernel_w) / s.stride_w + 1;
+  return s;
+}
+
+ConvShape shape_of(int batch, int height, int width, int channels, int out_channels, int kernel, int stride, int pad,
+                   int groups = 1) {
+  return sized({batch, height, width, channels, 0, 0, out_channels, kernel, kernel, stride, stride, pad, pad, groups});
+}
+
+std::vector<ConvShape> corner_shapes() {
+  return {
+      shape_of(1, 32, 32, 3, 64, 3, 1, 1),     // a first layer
+      shape_of(1, 37, 41, 3, 20, 7, 2, 3),     // another
+      shape_of(1, 4, 4, 96, 130, 3, 1, 1),     // few pixels, many outputs
+      shape_of(3, 9, 7, 64, 70, 3, 2, 1),      // strided, batch
+      shape_of(3, 8, 8, 36, 65, 1, 2, 0),      // a shortcut
+      shape_of(1, 1, 1, 515, 100, 1, 1, 0),    // a linear layer
+      shape_of(7, 1, 1, 130, 10, 1, 1, 0),     // one with a batch
+      shape_of(2, 1, 1, 20, 17, 3, 1, 1),      // nearly all padding
+      shape_of(1, 2, 3, 5, 6, 7, 1, 3),        // a kernel larger than the image
+      shape_of(1, 3, 3, 4, 3, 2, 3, 4),        // windows of padding alone
+      shape_of(2, 17, 19, 8, 12, 2, 5, 1),     // a stride larger than the kernel
+      shape_of(2, 6, 6, 24, 48, 3, 1, 1, 3),   // groups
+      shape_of(1, 5, 5, 28, 14, 3, 1, 1, 7),   // groups of 4 to 2
+      shape_of(1, 6, 6, 12, 12, 3, 1, 1, 12),  // a depthwise one, which kernels may refuse
+      shape_of(2, 14, 14, 512, 4, 1, 1, 0),    // tables of an image larger than a slab
+      shape_of(1, 23, 23, 128, 4, 3, 1, 1),    // the same with a halo
+      shape_of(1, 40, 33, 70, 2, 5, 2, 2),     // the same, strided
+      shape_of(1, 3, 900, 64, 2, 3, 1, 1),     // a row of tables larger than a slab
+      shape_of(40, 3, 3, 256, 2, 3, 1, 1),     // several slabs of several images
+      shape_of(1, 1, 40000, 1, 1, 1, 1, 0),    // one channel, a long row
+  };
+}
+
+// Sizes are drawn so that all residues of the kernels' blocks appear while a plain loop stays quick.
+ConvShape random_shape(Random& random) {
+  static const int kernels[] = {1, 1, 2, 3, 3, 3, 4, 5, 7};
+  for (;;) {
+    ConvShape s{};
+    s.batch = below(random, 4) == 0 ? 3 : 1;
+    s.groups = below(random, 5) == 0 ? 1 + below(random, 4) : 1;
+    s.channels = s.groups * (1 + below(random, below(random, 3) == 0 ? 140 : 20));
+    s.out_channels = s.groups * (1 + below(random, below(random, 3) == 0 ? 140 : 20));
+    s.height = 1 + below(random, 12);
+    s.width = 1 + below(random, 12);
+    s.kernel_h = kernels[below(random, 9)];
+    s.kernel_w = below(random, 4) == 0 ? kernels[below(random, 9)] : s.kernel_h;
+    s.stride_h = 1 + below(random, 3);
+    s.stride_w = below(random, 4) == 0 ? 1 + below(random, 9) : s.stride_h;
+    s.pad_h = below(random, s.kernel_h + 1);
+    s.pad_w = below(random, s.kernel_w + 1);
+    s = sized(s);
+    if (s.out_height > 0 && s.out_width > 0 && outputs(s) * adaste::window_size(s) < 300000) return s;
+  }
+}
+
+std::vector<float> random_values(Random& random, size_t count, float offset) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random) + offset;
+  return values;
+}
+
+Problem random_problem(const ConvShape& shape, Random& random) {
+  const auto channels = static_cast<size_t>(shape.out_channels);
+  Problem problem{shape, random_values(random, inputs(shape) * static_cast<size_t>(shape.batch), 0.3F), {}, {}, {}, {},
+                  below(random, 2) == 0, {-1.5F, 2.0F, below(random, 3) != 0}};
+  if (below(random, 3) == 0)  // as behind a ReLU
+    for (float& value : problem.x) value = std::max(value, 0.0F);
+  if (below(random, 4) != 0) problem.scale = random_values(random, channels, 0.0F);
+  if (below(random, 4) != 0) problem.shift = random_values(random, channels, 0.0F);
+  if (below(random, 2) != 0) problem.residual = random_values(random, outputs(shape), 0.0F);
+  const size_t weights = adaste::window_size(shape);
+  const size_t row = (weights + 7) / 8;
+  problem.rows.resize(row * channels);
+  for (size_t i = 0; i < problem.rows.size(); ++i) {
+    const bool last = i % row == row - 1 && weights % 8 != 0;
+    problem.rows[i] = static_cast<uint8_t>(random() & (last ? (1U << weights % 8) - 1 : 255U));
+  }
+  return problem;
+}
+
+// The outputs of a kernel for the images from number `first` on; empty where it wrote outside its memory.
+std::vector<float> run_kernel(const ConvKernel& kernel, const Problem& problem, int first, Random& random) {
+  ConvShape shape = problem.shape;
+  shape.batch -= first;
+  ConvShape other_batch = shape;
+  other_batch.batch = 1;
+  Guarded prepared(kernel.weight_bytes(other_batch), 64);
+  kernel.prepare(other_batch, problem.rows.data(), prepared.as<void>());
+  Guarded scratch(kernel.scratch_bytes(shape), 64);
+  Guarded y(outputs(shape) * sizeof(float), 4);
+  std::memset(scratch.as<void>(), 0xff, scratch.bytes());  // as floats: NaN
+  std::memset(y.as<void>(), 0xff, y.bytes());
+  Guarded x(inputs(shape) * static_cast<size_t>(shape.batch) * sizeof(float), 4);
+  std::memcpy(x.as<void>(), problem.x.data() + inputs(shape) * static_cast<size_t>(first), x.bytes());
+  Epilogue epilogue = problem.epilogue();
+  if (epilogue.residual != nullptr) epilogue.residual += outputs(problem.shape) - outputs(shape);
+  for (int stage = 0; stage < kernel.stages(shape); ++stage) {
+    std::vector<int> tasks(static_cast<size_t>(kernel.tasks(shape, stage)));
+    for (size_t i = 0; i < tasks.size(); ++i) tasks[i] = static_cast<int>(i);
+    std::shuffle(tasks.begin(), tasks.end(), random);
+    for (const int task : tasks)
+      kernel.run(shape, stage, task, x.as<float>(), prepared.as<void>(), epilogue, problem.quantisation, y.as<float>(),
+                 scratch.as<void>());
+  }
+  std::vector<float> result(y.as<float>(), y.as<float>() + outputs(shape));
+  if (!prepared.intact() || !scratch.intact() || !y.intact() || !x.intact()) result.clear();
+  return result;
+}
+
+// What a window sums up to, by a plain loop.
+struct Window {
+  double sum = 0.0, magnitude = 0.0;  // of w * x and of |x|
+  int64_t levels = 0;                 // of w * (q - zero)
+};
+
+Window plain_window(const Problem& problem, int image, int row, int column, int output,
+                    const std::vector<int>& levels) {
+  const ConvShape& s = problem.shape;
+  const int channels = s.channels / s.groups;
+  const int first = output / (s.out_channels / s.groups) * channels;
+  const uint8_t* weights = problem.rows.data() + static_cast<size_t>(output) * ((adaste::window_size(s) + 7) / 8);
+  Window window;
+  for (int i = 0; i < s.kernel_h; ++i)
+    for (int j = 0; j < s.kernel_w; ++j) {
+      const int y = row * s.stride_h - s.pad_h + i;
+      const int x = column * s.stride_w - s.pad_w + j;
+      if (y < 0 || y >= s.height || x < 0 || x >= s.width) continue;
+      const size_t pixel = ((static_cast<size_t>(image) * static_cast<size_t>(s.height) + static_cast<size_t>(y)) *
+                                static_cast<size_t>(s.width) +
+                            static_cast<size_t>(x)) * static_cast<size_t>(s.channels);
+      for (int c = 0; c < channels; ++c) {
+        const size_t place = pixel + static_cast<size_t>(first + c);
+        const bool plus = adaste::weight_bit(weights, static_cast<size_t>((c * s.kernel_h + i) * s.kernel_w + j));
+        const double value = static_cast<double>(problem.x[place]);
+        window.sum += plus ? value : -value;
+        window.magnitude += std::fabs(value);
+        window.levels += plus ? levels[place] : -levels[place];
+      }
+    }
+  return window;
+}
+
+std::vector<Levels> levels_of_images(const Problem& problem) {
+  std::vector<Levels> levels;
+  const size_t image = inputs(problem.shape);
+  for (size_t i = 0; i < static_cast<size_t>(problem.shape.batch); ++i)
+    levels.push_back(problem.quantisation.dynamic
+                         ? adaste::measured_levels(problem.x.data() + i * image, image)
+                         : adaste::levels_for(problem.quantisation.low, problem.quantisation.high));
+  return levels;
+}
+
+// The largest error in units of what is allowed, or infinity.
+double worst_error(const Problem& problem, const std::vector<float>& y, bool eight_bit) {
+  if (y.empty()) return std::numeric_limits<double>::infinity();
+  const ConvShape& s = problem.shape;
+  const Epilogue epilogue = problem.epilogue();
+  const std::vector<Levels> levels = levels_of_images(problem);
+  std::vector<int> q(problem.x.size());  // without the level of zero
+  for (size_t i = 0; i < q.size(); ++i) {
+    const Levels& image = levels[i / inputs(s)];
+    q[i] = adaste::quantised(problem.x[i], image) - static_cast<int>(image.zero);
+  }
+  const double rounding = std::ldexp(1.0, -24);
+  double worst = 0.0;
+  for (size_t place = 0; place < y.size(); ++place) {
+    const int output = static_cast<int>(place % static_cast<size_t>(s.out_channels));
+    const size_t pixel = place / static_cast<size_t>(s.out_channels);
+    const int column = static_cast<int>(pixel % static_cast<size_t>(s.out_width));
+    const int row = static_cast<int>(pixel / static_cast<size_t>(s.out_width) % static_cast<size_t>(s.out_height));
+    const int image = static_cast<int>(pixel / static_cast<size_t>(s.out_width) / static_cast<size_t>(s.out_height));
+    const Window window = plain_window(problem, image, row, column, output, q);
+    if (eight_bit) {
+      const float sum = levels[static_cast<size_t>(image)].scale * static_cast<float>(window.levels);
+      const float expected = adaste::finish(sum, output, static_cast<ptrdiff_t>(place), epilogue);
+      if (!(y[place] == expected)) return std::numeric_limits<double>::infinity();
+      continue;
+    }
+    const double scale = epilogue.scale != nullptr ? static_cast<double>(epilogue.scale[output]) : 1.0;
+    const double shift = epilogue.shift != nullptr ? static_cast<double>(epilogue.shift[output]) : 0.0;
+    const double residual = epilogue.residual != nullptr ? static_cast<double>(epilogue.residual[place]) : 0.0;
+    double expected = scale * window.sum + shift + residual;
+    if (epilogue.relu) expected = std::max(expected, 0.0);
+    // Each addend goes through at most K + 3 rounded operations (K sums, scale, shift, residual); 1 % for the product
+    // of their errors.
+    const double terms = std::fabs(scale) * window.magnitude + std::fabs(shift) + std::fabs(residual);
+    const double allowed = 1.01 * rounding * static_cast<double>(adaste::window_size(s) + 3) * terms;
+    const double error = std::fabs(static_cast<double>(y[place]) - expected);
+    if (!(error <= allowed)) return std::numeric_limits<double>::infinity();
+    if (allowed > 0.0) worst = std::max(worst, error / allowed);
+  }
+  return worst;
+}
+
+void print_failure(const char* what, const ConvKernel& kernel, const ConvShape& s) {
+  std::printf("FAILED %s: %s: x %d %d %d %d, out %d %d %d, kernel %d %d, stride %d %d, pad %d %d, groups %d\n",
+              kernel.name, what, s.batch, s.height, s.width, s.channels, s.out_height, s.out_width, s.out_channels,
+              s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.groups);
+}
+
+// True where the kernel is right on this problem.
+bool check(const Candidate& candidate, const Problem& problem, Random& random, double& worst) {
+  const std::vector<float> y = run_kernel(*candidate.kernel, problem, 0, random);
+  const double error = worst_error(problem, y, candidate.eight_bit);
+  worst = std::max(worst, error);
+  if (std::isinf(error)) {
+    print_failure(y.empty() ? "wrote outside its memory" : "wrong outputs", *candidate.kernel, problem.shape);
+    return false;
+  }
+  if (problem.shape.batch == 1) return true;
+  const std::vector<float> last = run_kernel(*candidate.kernel, problem, problem.shape.batch - 1, random);
+  if (last.empty() || !std::equal(last.begin(), last.end(), y.end() - static_cast<ptrdiff_t>(last.size()))) {
+    print_failure("an image depends on its batch", *candidate.kernel, problem.shape);
+    return false;
+  }
+  return true;
+}
+
+bool check_all(const Candidate& candidate, int count, uint64_t seed) {
+  Random random(seed);
+  std::vector<ConvShape> shapes = corner_shapes();
+  double worst = 0.0;
+  int checked = 0;
+  int refused = 0;
+  int failed = 0;
+  while (checked < count && refused < 100 * count) {
+    const ConvShape shape = shapes.empty() ? random_shape(random) : shapes.back();
+    if (!shapes.empty()) shapes.pop_back();
+    if (!candidate.kernel->supports(shape)) {
+      ++refused;
+      continue;
+    }
+    ++checked;
+    if (!check(candidate, random_problem(shape, random), random, worst)) ++failed;
+  }
+  std::printf("%s: %d shapes, %d failed, %d refused; worst error %.3f of what is allowed\n", candidate.kernel->name,
+              checked, failed, refused, worst);
+  return failed == 0 && checked == count;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int count = argc > 1 ? std::atoi(argv[1]) : 2000;
+  const uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  bool right = true;
+  int available = 0;
+  for (const Candidate& candidate : candidates()) {
+    if (!candidate.kernel->available()) {
+      std::printf("%s: not available on this processor\n", candidate.kernel->name);
+      continue;
+    }
+    ++available;
+    right = check_all(candidate, count, seed) && right;
+  }
+  return right && available > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
