@@ -1,9 +1,8 @@
-// The speed of each kernel on the layers of ResNet-18, batch 1, one thread. From the folder runtime:
+// The speed of each kernel of this processor on the layers of ResNet-18, batch 1, one thread. From the folder runtime:
 //
-//     g++ -O3 -std=c++17 -march=native benchmarks/layers.cpp src/kernels_{scalar,avx2,avx512*,vnni}.cpp -o layers
+//     cmake -S . -B build/bench -DADASTE_PYTHON=OFF -DADASTE_BENCH=ON && cmake --build build/bench && build/bench/layers
 //
-// and on ARM with src/kernels_{scalar,neon,neon_dot}.cpp. Kernels for which -march=native lacks instructions are left
-// out; on x86 without AVX-512 the files of its kernels are empty. `layers 1.0` measures each for about a second (0.2).
+// `layers 1.0` measures each for about a second (0.2).
 //
 // For each layer and kernel: the fastest and the median time of a call, and the multiply-adds per second of the fastest
 // in units of 10^9. Totals weigh layers by how often the network has them. Layers repeat on the same data, so weights
@@ -16,38 +15,13 @@
 #include <random>
 #include <vector>
 
-#include "../src/kernels.h"
-
-namespace adaste {
-extern const ConvKernel scalar_kernel, avx2_kernel, avx512_kernel, avx512_strips_kernel, vnni_kernel, neon_kernel,
-    neon_dot_kernel;
-}
+#include "kernel_table.h"
 
 namespace {
 
 using adaste::ConvKernel;
 using adaste::ConvShape;
 using Clock = std::chrono::steady_clock;
-
-const std::vector<const ConvKernel*> kernels = {
-    &adaste::scalar_kernel,
-#if defined(__AVX2__) && defined(__FMA__)
-    &adaste::avx2_kernel,
-#endif
-#if defined(__AVX512F__)
-    &adaste::avx512_kernel,
-    &adaste::avx512_strips_kernel,
-#endif
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__)
-    &adaste::vnni_kernel,
-#endif
-#if defined(__aarch64__)
-    &adaste::neon_kernel,
-#endif
-#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
-    &adaste::neon_dot_kernel,
-#endif
-};
 
 struct Layer {
   ConvShape shape;
@@ -134,8 +108,9 @@ double products(const ConvShape& shape) {
 void measure_network(const char* name, const std::vector<Layer>& layers, double budget) {
   std::printf("\n%s\n%-28s", name, "");
   std::vector<const ConvKernel*> available;
-  for (const ConvKernel* kernel : kernels)
-    if (kernel->available()) available.push_back(kernel);
+  for (const adaste::Kernels* kernels : {&adaste::binary_kernels(), &adaste::int8_kernels()})
+    for (const ConvKernel* kernel : *kernels)
+      if (kernel->available()) available.push_back(kernel);
   for (const ConvKernel* kernel : available) std::printf(" | %-29s", kernel->name);
   std::printf("\n%-28s", "layer");
   for (size_t i = 0; i < available.size(); ++i) std::printf(" | %8s %9s %10s", "min ms", "median ms", "G/s");

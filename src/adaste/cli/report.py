@@ -1,7 +1,7 @@
 """`adaste report`: what runs say, as a page or as tables."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -47,22 +47,19 @@ def act(arguments: argparse.Namespace) -> int:
     collect_seldom()
     from adaste.files import write_atomically
     from adaste.paper.collection import collect
+    from adaste.report.wording import counted
 
     form = FORMATS[arguments.format]
     output = arguments.output or Path(f"report.{form.ending}")
     collection = collect(arguments.results)
     write_atomically(output, form.make(collection, arguments.results).encode())
-    left_out = f", {_count(collection.problems, 'folder')} left out" if collection.problems else ""
-    print(f"{output}: {_count(collection.runs, 'run')}{left_out}")
+    left_out = f", {counted(len(collection.problems), 'folder')} left out" if collection.problems else ""
+    print(f"{output}: {counted(len(collection.runs), 'run')}{left_out}")
     if arguments.figures is not None:
         from adaste.report.drawings import draw_all
 
-        print(f"{arguments.figures}: {_count(draw_all(collection, arguments.figures), 'file')}")
+        print(f"{arguments.figures}: {counted(len(draw_all(collection, arguments.figures)), 'file')}")
     return 0
-
-
-def _count(things: Sequence[object], word: str) -> str:
-    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
 
 
 def _html(collection: "Collection", root: Path) -> str:

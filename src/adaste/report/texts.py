@@ -10,7 +10,7 @@ from adaste.paper.collection import Collection, Run
 from adaste.paper.family import Family
 from adaste.paper.places import Place
 from adaste.paper.tables import TABLES, Row, Table
-from adaste.report.wording import LEGEND, MINUS, Grid, grid, heading
+from adaste.report.wording import LEGEND, MINUS, Grid, counted, grid, heading
 
 # --- markdown --------------------------------------------------------------------------------------------------------
 
@@ -233,10 +233,6 @@ def _left_out(collection: Collection) -> Iterator[str]:
     """What the tables do not show."""
     others = sum(not run.addresses for run in collection.runs)
     if others:
-        yield f"{_count(others, 'run')} of other recipes: in no table."
+        yield f"{counted(others, 'run')} of other recipes: in no table."
     for problem in collection.problems:
         yield " ".join(f"Left out: {problem.folder.name} ({problem.reason}).".split())
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")

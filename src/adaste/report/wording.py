@@ -110,6 +110,11 @@ def titled_name(name: str) -> str:
     return f"{kind.capitalize()} {name.removeprefix(kind)}".strip()
 
 
+def counted(count: int, what: str) -> str:
+    """As in "1 run" and "2 runs"."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
 def _listed(what: str, names: Sequence[str]) -> list[str]:
     return [f"{what}: {', '.join(names)}."] if names else []
 

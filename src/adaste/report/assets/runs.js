@@ -45,24 +45,7 @@ function runTable(title, about, list, count) {
     make("summary", {}, make("h3", {}, title), make("span", { class: "count" }, shown)),
     make("p", { class: "about" }, about),
     list.length
-      ? make(
-          "div",
-          { class: "table-box", tabindex: 0, role: "region", "aria-label": title },
-          make(
-            "table",
-            { class: "list" },
-            make(
-              "thead",
-              {},
-              make(
-                "tr",
-                {},
-                columns.map((name) => make("th", { scope: "col" }, name)),
-              ),
-            ),
-            make("tbody", {}, list.map(runRow)),
-          ),
-        )
+      ? listTable(title, columns, list.map(runRow))
       : make("p", { class: "empty" }, "None."),
   );
 }

@@ -106,24 +106,7 @@ function cellRuns(list, length) {
     );
   return [
     make("h3", {}, `${plural(list.length, "run")} of ${length} epochs`),
-    make(
-      "div",
-      { class: "table-box", tabindex: 0, role: "region", "aria-label": `Runs of ${length} epochs` },
-      make(
-        "table",
-        { class: "list" },
-        make(
-          "thead",
-          {},
-          make(
-            "tr",
-            {},
-            columns.map((name) => make("th", { scope: "col" }, name)),
-          ),
-        ),
-        make("tbody", {}, list.map(row)),
-      ),
-    ),
+    listTable(`Runs of ${length} epochs`, columns, list.map(row)),
     chartFigure("Test accuracy", QUANTITIES.test_accuracy.axis, series, length, `runs-${list[0].digest}`),
   ];
 }
