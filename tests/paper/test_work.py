@@ -1,5 +1,8 @@
 """Which runs a table or figure needs."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from adaste.paper.collection import addresses_of
@@ -66,8 +69,16 @@ def test_an_hour_of_estimated_work_is_more_for_larger_images_and_longer_runs() -
 
     assert hours("table1", "cifar10-resnet18", 120) == pytest.approx(2 * hours("table1", "cifar10-resnet18", 60))
     assert hours("table2", "imagenette-resnet18", 60) > hours("table2", "tiny-imagenet-resnet18", 60)
-    (one,) = tasks("table1", only=["cifar10-resnet18"], methods=["adaste"], families=[OURS], epochs=60)
-    assert one.gpu_hours == pytest.approx(60 * 0.683 / 3600)
+
+
+@pytest.mark.parametrize(
+    ("place", "row"), [("cifar10-resnet18", "four ResNet-18 at once"), ("cifar100-vgg16", "VGG-16")]
+)
+def test_the_estimate_is_the_recorded_speed(place: str, row: str) -> None:
+    (one,) = tasks("table1", only=[place], methods=["adaste"], families=[OURS], epochs=60)
+    record = json.loads(Path(__file__).parents[2].joinpath("results/benchmarks/training-h200.json").read_text())
+    (median,) = (each["epoch_median"] for each in record["rows"] if each["row"] == row)
+    assert one.gpu_hours == pytest.approx(60 * median / 3600, rel=1e-3)
 
 
 @pytest.mark.parametrize(
