@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test browser bench clean
+.PHONY: demo test browser bench wheels clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -32,11 +32,17 @@ bench: .venv/ready
 
 # The torch-free runtime, compiled for this machine; again whenever its sources change. Its build folder is kept, so
 # that only what changed is compiled.
-RUNTIME := $(shell find runtime/src runtime/include -type f -not -name '*.pyc') runtime/CMakeLists.txt runtime/pyproject.toml
+RUNTIME := $(shell find runtime/src runtime/include -type f -not -name '*.pyc') $(addprefix runtime/,CMakeLists.txt pyproject.toml README.md LICENSE)
 
 .venv/runtime: .venv/ready $(RUNTIME)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps ./runtime
 	touch $@
+
+# Both packages as files for `pip install`, in dist/.
+wheels: .venv/ready
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist ./runtime
+	@ls dist
 
 clean:
 	rm -rf .venv build dist runtime/build

@@ -7,7 +7,7 @@
 
 ResNet-18 with binary weights at 32x32 (CIFAR's form, 10 classes) and 224x224 (ImageNet's form, 1,000 classes), the same
 network in every engine. Engines take turns in one process: a round is a few runs of each; minimum and median over all
-rounds. Memory and start are those of a process of its own that loads one network and runs it once.
+rounds. Start and memory are those of a process of its own that loads one network and runs it once (start.py).
 """
 
 import argparse
@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from engines import ENGINES, FLOAT_PEERS, INT8_PEERS
+from start import WITHOUT_NUMPY
 
-START = "ADASTE_BENCHMARK_START"
-ROUNDS, RUNS = 12, 4
+ROUNDS, RUNS, STARTS = 12, 4, 7
 SIZES = (32, 224)
 Run = Callable[[np.ndarray], np.ndarray]
 
@@ -67,80 +68,6 @@ def prepare(folder: Path) -> None:
         np.save(folder / f"{size}.npy", images.numpy()[:16])
 
 
-# --- the engines -----------------------------------------------------------------------------------------------------
-
-
-def ours(folder: Path, size: int, batch: int, threads: int) -> Run:
-    import adaste_runtime
-
-    return adaste_runtime.load(folder / f"{size}.safetensors", threads=threads)
-
-
-def ours_int8(folder: Path, size: int, batch: int, threads: int) -> Run:
-    import adaste_runtime
-
-    net = adaste_runtime.load(folder / f"{size}.safetensors", threads=threads, int8=True)
-    net.calibrate(np.load(folder / f"{size}.npy"))
-    return net
-
-
-def onnx_runtime(ending: str) -> Callable[..., Run]:
-    def engine(folder: Path, size: int, batch: int, threads: int) -> Run:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        session = onnxruntime.InferenceSession(
-            folder / f"{size}{ending}.onnx", options, providers=["CPUExecutionProvider"]
-        )
-        return lambda images: session.run(None, {"input": images})[0]
-
-    return engine
-
-
-def open_vino(ending: str) -> Callable[..., Run]:
-    def engine(folder: Path, size: int, batch: int, threads: int) -> Run:
-        import openvino
-
-        core = openvino.Core()
-        model = core.read_model(folder / f"{size}{ending}.onnx")
-        model.reshape([batch, 3, size, size])
-        settings = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
-        request = core.compile_model(
-            model, "CPU", {**settings, "INFERENCE_PRECISION_HINT": "f32"}
-        ).create_infer_request()
-        return lambda images: request.infer([images])[0]
-
-    return engine
-
-
-def torch_eager(folder: Path, size: int, batch: int, threads: int) -> Run:
-    import torch
-
-    import adaste
-
-    torch.set_num_threads(threads)
-    network = adaste.load_packed(folder / f"{size}.safetensors").eval()
-
-    def run(images: np.ndarray) -> np.ndarray:
-        with torch.inference_mode():
-            return network(torch.from_numpy(images)).numpy()
-
-    return run
-
-
-ENGINES: dict[str, Callable[..., Run]] = {
-    "adaste": ours,
-    "ONNX Runtime": onnx_runtime(""),
-    "OpenVINO": open_vino(""),
-    "torch": torch_eager,
-    "adaste int8": ours_int8,
-    "ONNX Runtime int8": onnx_runtime("-int8"),
-    "OpenVINO int8": open_vino("-int8"),
-}
-FLOAT_PEERS, INT8_PEERS = ("ONNX Runtime", "OpenVINO"), ("ONNX Runtime int8", "OpenVINO int8")
-
-
 # --- the measurements ------------------------------------------------------------------------------------------------
 
 
@@ -174,26 +101,24 @@ def latencies(folder: Path, size: int, batch: int, threads: int, rounds: int) ->
     }
 
 
-def child(name: str, folder: Path, size: int) -> dict[str, float]:
-    """Load and run once in this process: seconds since its start, and the most memory it had."""
-    images = np.load(folder / f"{size}.npy")[:1]
-    ENGINES[name](folder, size, 1, 1)(images)
-    seconds = time.time() - float(os.environ[START])
-    # Not ru_maxrss: that begins with what the parent had.
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return {"seconds": seconds, "peak_bytes": 1024 * int(status["VmHWM"].split()[0])}
-
-
-def starts(names: list[str], folder: Path, size: int, repeats: int = 3) -> dict[str, dict[str, float]]:
-    """The quickest start of each engine, and the memory of that process."""
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+def starts(names: list[str], folder: Path, size: int, repeats: int) -> dict[str, dict[str, float]]:
+    """Seconds to the first result in a process of its own, engines in turns, and the least of the memory."""
+    found: dict[str, list[tuple[float, int]]] = {name: [] for name in names}
     for _ in range(repeats):
         for name in names:
-            command = [sys.executable, __file__, "--child", name, "--networks", str(folder), "--size", str(size)]
-            environment = {**os.environ, START: str(time.time())}
+            command = [sys.executable, str(Path(__file__).parent / "start.py"), name, str(folder), str(size)]
+            environment = {**os.environ, "BEGAN": str(time.time())}
             done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-            found[name].append(json.loads(done.stdout.splitlines()[-1]))
-    return {name: min(each, key=lambda one: one["seconds"]) for name, each in found.items()}
+            seconds, peak = done.stdout.split()[-2:]
+            found[name].append((float(seconds), int(peak)))
+    return {
+        name: {
+            "min": min(seconds for seconds, _ in each),
+            "median": statistics.median(seconds for seconds, _ in each),
+            "peak_bytes": min(peak for _, peak in each),
+        }
+        for name, each in found.items()
+    }
 
 
 def ratio(row: dict[str, Any], mine: str, peers: tuple[str, ...], what: str = "min") -> float | None:
@@ -218,13 +143,14 @@ def report(folder: Path, rounds: int) -> dict[str, Any]:
                         print(f"    {mine}: {least:.2f} / {middle:.2f} times as fast as the better of {against}")
                 worst = max(each["error"] for name, each in row.items() if "int8" not in name)
                 print(f"    largest relative difference of float32 engines {worst:.1e}", flush=True)
-    names = list(rows[0]["engines"])
-    processes = {size: starts(names, folder, size) for size in SIZES}
+    names = [*rows[0]["engines"], WITHOUT_NUMPY]
+    processes = {size: starts(names, folder, size, STARTS) for size in SIZES}
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.suffix != ".npy"}
     for size, found in processes.items():
         for name, each in found.items():
             mebibytes = each["peak_bytes"] / 2**20
-            print(f"{size}x{size} {name:18} first result {each['seconds']:.2f} s  memory {mebibytes:.0f} MiB")
+            seconds = f"{each['min']:.3f} / {each['median']:.3f} s"
+            print(f"{size}x{size} {name:20} first result, minimum / median {seconds}  memory {mebibytes:.0f} MiB")
     print(", ".join(f"{name} {count:,} bytes" for name, count in files.items()))
     return {"rows": rows, "processes": processes, "files": files}
 
@@ -249,6 +175,7 @@ def environment() -> dict[str, Any]:
         "packages": versions,
         "rounds": ROUNDS,
         "runs_per_round": RUNS,
+        "starts": STARTS,
     }
 
 
@@ -258,12 +185,7 @@ def main() -> None:
     parser.add_argument("--prepare", type=Path, metavar="DIR", help="write the networks here, and end")
     parser.add_argument("--networks", type=Path, metavar="DIR", help="networks that were prepared")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of {RUNS} runs each ({ROUNDS})")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.child:
-        print(json.dumps(child(arguments.child, arguments.networks, arguments.size)))
-        return
     if arguments.prepare:
         arguments.prepare.mkdir(parents=True, exist_ok=True)
         prepare(arguments.prepare)

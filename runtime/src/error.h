@@ -1,9 +1,11 @@
 // The one exception for what a user can get wrong: a file, an image, an option. Its message says what and why.
 #pragma once
 
-#include <sstream>
+#include <charconv>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace adaste {
 
@@ -12,11 +14,29 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The parts of messages. No streams: they depend on the locale, and crash in a module that brings its own copy of the
+// standard library.
+inline void append(std::string& message, std::string_view part) { message += part; }
+
+template <class Number, std::enable_if_t<std::is_integral_v<Number>, int> = 0>
+void append(std::string& message, Number number) {
+  static_assert(!std::is_same_v<Number, bool> && sizeof(Number) > 1, "neither truth nor letters are numbers");
+  char digits[24];
+  message.append(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
+}
+
+inline void append(std::string& message, double number) {
+  char digits[32];
+  constexpr int precision = 6;
+  message.append(digits,
+                 std::to_chars(digits, digits + sizeof(digits), number, std::chars_format::general, precision).ptr);
+}
+
 template <class... Parts>
 std::string text(const Parts&... parts) {
-  std::ostringstream stream;
-  (stream << ... << parts);
-  return stream.str();
+  std::string message;
+  (append(message, parts), ...);
+  return message;
 }
 
 template <class... Parts>

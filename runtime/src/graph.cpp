@@ -56,7 +56,7 @@ void read_output(const Fields& facts, const std::map<std::string, int>& numbers,
   require(output != numbers.end(), "the output '", facts.string("output"), "' is computed by no node");
   graph.output = output->second;
   const Extent extent = graph.values[static_cast<size_t>(graph.output)];
-  require(extent.flat, "the output must be flat, one number per class, got ", described(extent));
+  require(extent.flat, "the output must be flat, one number per class, got ", extent);
   if (facts.any("classes").is(Json::Kind::null)) return;
   graph.classes = facts.strings("classes");
   require(graph.classes.size() == static_cast<size_t>(extent.channels), "there must be a name for each of ",
@@ -65,9 +65,9 @@ void read_output(const Fields& facts, const std::map<std::string, int>& numbers,
 
 }  // namespace
 
-std::string described(const Extent& extent) {
-  return extent.flat ? text("(", extent.channels, ")")
-                     : text("(", extent.channels, ", ", extent.height, ", ", extent.width, ")");
+void append(std::string& message, const Extent& extent) {
+  message += extent.flat ? text("(", extent.channels, ")")
+                         : text("(", extent.channels, ", ", extent.height, ", ", extent.width, ")");
 }
 
 Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits) {

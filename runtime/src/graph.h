@@ -31,7 +31,8 @@ struct Extent {
   }
 };
 
-std::string described(const Extent& extent);
+// As a part of a message.
+void append(std::string& message, const Extent& extent);
 
 enum class Op { convolution, affine, max_pool, average_pool, flatten, add, relu, concatenate };
 

@@ -51,7 +51,7 @@ void check_unused_bits(const Fields& fields, const Tensor& weight, int64_t windo
 NodeReader::NodeReader(const Container& container, const Limits& limits, Graph& graph)
     : container_(container), limits_(limits), graph_(graph), numbers_{{"input", 0}} {
   require(graph.values[0].elements() <= limits.value_elements, "the input must have at most ", limits.value_elements,
-          " numbers, ", described(graph.values[0]), " has more");
+          " numbers, ", graph.values[0], " has more");
 }
 
 void NodeReader::read(const Json& json) {
@@ -105,7 +105,7 @@ void NodeReader::define(const Fields& fields, const Extent& extent) {
   const std::string& name = fields.string("output");
   require(!name.empty(), fields.what(), ": its output has an empty name");
   require(product({extent.channels, extent.height, extent.width}) <= limits_.value_elements, fields.what(),
-          ": a value may hold ", limits_.value_elements, " numbers, ", described(extent), " are more");
+          ": a value may hold ", limits_.value_elements, " numbers, ", extent, " are more");
   require(numbers_.emplace(name, static_cast<int>(graph_.values.size())).second, fields.what(), ": there is a value '",
           name, "' already");
   graph_.values.push_back(extent);
@@ -118,7 +118,7 @@ const Extent& NodeReader::input(const Node& node, size_t which) const {
 
 const Extent& NodeReader::map_input(const Node& node, const Fields& fields) const {
   const Extent& extent = input(node, 0);
-  require(!extent.flat, fields.what(), ": the input must be a map (channels, height, width), got ", described(extent));
+  require(!extent.flat, fields.what(), ": the input must be a map (channels, height, width), got ", extent);
   return extent;
 }
 
@@ -174,7 +174,7 @@ Extent NodeReader::linear(const Fields& fields, Node& node) {
   const int in_features = fields.whole("in_features", 1, largest);
   const int out_features = fields.whole("out_features", 1, largest);
   require(extent.flat && extent.channels == in_features, fields.what(), ": the input must be flat, (", in_features,
-          "), got ", described(extent));
+          "), got ", extent);
   node.shape = {1, 1, 1, in_features, 1, 1, out_features, 1, 1, 1, 1, 0, 0, 1};
   read_weight(fields, node, {static_cast<uint64_t>(out_features), static_cast<uint64_t>(in_features)});
   const Extent result{out_features, 1, 1, true};
@@ -230,8 +230,9 @@ void NodeReader::read_epilogue(const Fields& fields, Node& node, const Extent& r
   node.scale = read_floats(fields, "scale", result.channels);
   node.shift = read_floats(fields, "shift", result.channels);
   node.relu = fields.truth("relu");
-  require(node.inputs.size() < 2 || input(node, 1) == result, fields.what(), ": the residual must have the shape ",
-          described(result), ", got ", node.inputs.size() < 2 ? "" : described(input(node, 1)));
+  if (node.inputs.size() < 2) return;
+  require(input(node, 1) == result, fields.what(), ": the residual must have the shape ", result, ", got ",
+          input(node, 1));
 }
 
 Extent NodeReader::affine(const Fields& fields, Node& node) {
@@ -272,8 +273,8 @@ Extent NodeReader::flatten(const Fields& fields, Node& node) {
 Extent NodeReader::add(const Fields& fields, Node& node) {
   fields.allow_only({"op", "inputs", "output", "relu"});
   node.relu = fields.truth("relu");
-  require(input(node, 0) == input(node, 1), fields.what(), ": the inputs must have one shape, got ",
-          described(input(node, 0)), " and ", described(input(node, 1)));
+  require(input(node, 0) == input(node, 1), fields.what(), ": the inputs must have one shape, got ", input(node, 0),
+          " and ", input(node, 1));
   spend(fields, input(node, 0).elements());
   return input(node, 0);
 }
@@ -293,8 +294,8 @@ Extent NodeReader::concatenate(const Fields& fields, Node& node) {
     Extent part = input(node, i);
     channels += part.channels;
     part.channels = result.channels;
-    require(part == result, fields.what(), ": what is concatenated must differ in channels only, got ",
-            described(input(node, 0)), " and ", described(input(node, i)));
+    require(part == result, fields.what(), ": what is concatenated must differ in channels only, got ", input(node, 0),
+            " and ", input(node, i));
   }
   require(channels <= largest, fields.what(), ": more than ", largest, " channels");
   result.channels = static_cast<int>(channels);

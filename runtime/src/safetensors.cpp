@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <string_view>
 
 #include "crc32.h"
@@ -136,11 +137,10 @@ std::vector<uint8_t> read_file(const std::string& path) {
   const uint64_t size = std::filesystem::file_size(place, problem);
   require(!problem, "cannot read ", path, ": ", problem.message());
   require(size <= most_file_bytes, path, " has ", size, " bytes; allowed are ", most_file_bytes);
-  std::ifstream stream(place, std::ios::binary);
-  require(stream.good(), "cannot read ", path, ": ", std::strerror(errno));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(place.c_str(), "rb"), &std::fclose);
+  require(file != nullptr, "cannot read ", path, ": ", std::strerror(errno));
   std::vector<uint8_t> bytes(static_cast<size_t>(size));
-  stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
-  require(static_cast<uint64_t>(stream.gcount()) == size, "cannot read all of ", path);
+  require(std::fread(bytes.data(), 1, bytes.size(), file.get()) == bytes.size(), "cannot read all of ", path);
   return bytes;
 }
 

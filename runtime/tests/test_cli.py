@@ -1,4 +1,5 @@
 import builtins
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def test_bench_prints_percentiles(model, capsys):
         (["{folder}/nothing", "a.npy"], "there is no file"),
         (["{model}", "{folder}/nothing.npy"], "nothing.npy"),
         (["{model}", "{folder}/text.npy"], "is no array"),
-        (["{model}", "{folder}/text.png"], "is no picture"),
+        (["{model}", "{folder}/text.png"], "is no picture" if find_spec("PIL") else "pictures need Pillow"),
         (["{model}", "{folder}/nothing.png"], "nothing.png"),
         (["{model}", "{folder}/small.npy"], "images must be"),
         (["{model}", "--bench", "--batch", "0"], "batch must be at least 1"),

@@ -1,13 +1,21 @@
-"""A packed network: loaded once, run on batches of images."""
+"""A packed network: loaded once, run on batches of images.
+
+numpy takes longer to import than a network to load and run; it is imported by the first call that needs it.
+"""
+
+from __future__ import annotations
 
 import operator
 import os
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from adaste_runtime import _runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Network:
@@ -52,28 +60,49 @@ class Network:
         images: float32 (N, channels, height, width), normalised as in training; or uint8 (N, height, width, channels),
         which are normalised as the file says.
         """
+        import numpy as np
+
         batch = self._checked(images)
         outputs = np.empty((len(batch), self.outputs), np.float32)
         self._network.run(batch, outputs)
         return outputs
+
+    def run(self, images: Any, outputs: Any) -> None:
+        """Compute the outputs for images into memory that is there, without numpy.
+
+        images:  of the types and shapes of a call
+        outputs: float32 (N, classes)
+
+        Both are anything with the buffer protocol (a memoryview, a numpy array), without gaps.
+        """
+        batch, target = memoryview(images), memoryview(outputs)
+        self._check({"f": "float32", "B": "uint8"}.get(batch.format, batch.format), batch.shape or ())
+        wanted = (len(batch), self.outputs)
+        if target.format != "f" or target.shape != wanted or target.readonly:
+            raise ValueError(f"outputs must be writable float32 {wanted}, got format {target.format!r} {target.shape}")
+        if not (batch.c_contiguous and target.c_contiguous):
+            raise ValueError("images and outputs must be without gaps, in the order of C")
+        self._network.run(batch, target)
 
     def calibrate(self, images: NDArray[Any]) -> None:
         """Fix the ranges of 8-bit activations to those of typical images; without it each image has its own."""
         self._network.calibrate(self._checked(images))
 
     def _checked(self, images: NDArray[Any]) -> NDArray[Any]:
+        import numpy as np
+
         array = np.asarray(images)
+        self._check(str(array.dtype), array.shape)
+        return np.ascontiguousarray(array)
+
+    def _check(self, dtype: str, shape: tuple[int, ...]) -> None:
         channels, height, width = self.input_shape
-        allowed = {
-            np.dtype(np.float32): (channels, height, width),
-            np.dtype(np.uint8): (height, width, channels),
-        }
-        if array.dtype not in allowed or array.ndim != 4 or array.shape[1:] != allowed[array.dtype]:
+        allowed = {"float32": (channels, height, width), "uint8": (height, width, channels)}
+        if dtype not in allowed or len(shape) != 4 or shape[1:] != allowed[dtype]:
             raise ValueError(
                 f"images must be float32 (N, {channels}, {height}, {width})"
-                f" or uint8 (N, {height}, {width}, {channels}), got {array.dtype} {array.shape}"
+                f" or uint8 (N, {height}, {width}, {channels}), got {dtype} {shape}"
             )
-        return np.ascontiguousarray(array)
 
     def __repr__(self) -> str:
         return f"Network(input_shape={self.input_shape}, outputs={self.outputs}, threads={self.threads})"
