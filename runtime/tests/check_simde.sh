@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks the AVX-512 kernels on any processor: their instructions emulated by SIMDe, with AddressSanitizer and
-# UndefinedBehaviorSanitizer. Where this processor has AVX-512, also as they are. Less than a minute.
+# Checks the AVX-512 and AMX kernels on any processor: their instructions emulated by SIMDe and amx_emulation.h, with
+# AddressSanitizer and UndefinedBehaviorSanitizer. Where this processor has AVX-512, also as they are. About a minute.
 #     tests/check_simde.sh [shapes = 1500] [seed = 1]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,8 +24,10 @@ compile vnni "$source/kernels_vnni.cpp" $emulated & second=$!
 wait $first
 compile strips "$source/kernels_avx512_strips.cpp" $emulated & first=$!
 wait $second
-compile check "$here/kernels_check.cpp" $emulated
+compile amx "$source/kernels_amx.cpp" $emulated & second=$!
 wait $first
+compile check "$here/kernels_check.cpp" $emulated
+wait $second
 "$compiler" $emulated "$build"/*.o -o "$build/emulated"
 echo "emulated, with sanitizers:"
 "$build/emulated" "${1:-1500}" "${2:-1}"
@@ -36,6 +38,7 @@ if [ "$(uname -m)" = x86_64 ]; then
   compile avx512 "$source/kernels_avx512.cpp" $level -mavx512f
   compile strips "$source/kernels_avx512_strips.cpp" $level -mavx512f
   compile vnni "$source/kernels_vnni.cpp" $level -mavx512f -mavx512bw -mavx512vnni
+  compile amx "$source/kernels_amx.cpp" $level -mavx512f -mavx512bw -mamx-tile -mamx-int8
   compile check "$here/kernels_check.cpp" $level
   "$compiler" "$build"/*.o -o "$build/native"
   if [ $level = -O2 ]; then
