@@ -1,17 +1,17 @@
 // One-bit weights and 8-bit activations with Intel AMX.
 //
 // tdpbusd multiplies a tile of 16 pixels by 64 unsigned bytes with one of 64 signed bytes by 16 outputs, 16384
-// multiply-adds, and adds the products to a tile of 32-bit sums. quantised_windows.h lays activations out so that any 16
-// neighbouring pixels of an image are a tile. A block is two tiles of pixels by two of outputs: four loads for four
+// multiply-adds, and adds the products to a tile of 32-bit sums. quantised_windows.h lays activations out so that any
+// 16 neighbouring pixels of an image are a tile. A block is two tiles of pixels by two of outputs: four loads for four
 // products, whose sums stay in registers.
 //
 // Weights stay packed, 64 bits for a row of a tile, so that those of a whole network fit into the second cache. A task
-// expands them to -1 and +1 for two tiles of outputs and a part of the window (`depth` steps of 64 bytes), and uses them
-// for all its pixels. Where the window has more steps, sums wait in memory for the next part.
+// expands them to -1 and +1 for two tiles of outputs and a part of the window (`depth` steps of 64 bytes), and uses
+// them for all its pixels. Where the window has more steps, sums wait in memory for the next part.
 #if (defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AVX512F__) && defined(__AVX512BW__)) || \
     defined(ADASTE_SIMDE)
 
-#include "amx.h"
+#include "amx_product.h"
 #include "quantise_avx512.h"
 #include "quantised_windows.h"
 
@@ -19,13 +19,11 @@ namespace adaste {
 namespace {
 
 constexpr int block_outputs = 2 * lanes;
-constexpr int most_pairs = 8;                    // of tiles of pixels, in a task
-constexpr int masks_per_tile = tile_rows;        // of 64 bits, one for each quad
-constexpr int tile_sums = tile_rows * lanes;     // 32-bit numbers
-constexpr int pair_sums = 2 * 2 * tile_sums;     // in the order (tile of pixels, tile of outputs)
-constexpr int least_pixels = 8;                  // with fewer, expanding weights is most of the work
-constexpr int least_channels = 8;                // of a group, and outputs: with fewer, tiles are all but empty
-constexpr int widest_kernel = 8;                 // activations are copied kernel_w / stride_w times
+constexpr int most_pairs = 8;                 // of tiles of pixels, in a task
+constexpr int masks_per_tile = tile_rows;     // of 64 bits, one for each quad
+constexpr int least_pixels = 8;               // with fewer, expanding weights is most of the work
+constexpr int least_channels = 8;             // of a group, and outputs: with fewer, tiles are all but empty
+constexpr int widest_kernel = 8;              // activations are copied kernel_w / stride_w times
 
 // How pixels are cut into tiles: each within one image, all but an image's last of `rows` pixels.
 struct PixelTiles {
@@ -104,80 +102,6 @@ void expand_tile(const uint64_t* masks, int quads, uint8_t* to) {
   for (int i = quads; i < tile_rows; ++i) _mm512_store_si512(to + i * tile_row_bytes, _mm512_setzero_si512());
 }
 
-// Sums are tiles 0 to 3, in the order of pair_sums; 4 and 5 are pixels, 6 and 7 weights.
-void configure(int pixels) {
-  TileConfiguration configuration;
-  for (int tile = 0; tile < 8; ++tile) {
-    configuration.row_bytes[tile] = tile_row_bytes;
-    configuration.rows[tile] = static_cast<uint8_t>(tile < 6 ? pixels : tile_rows);
-  }
-  written(&configuration);
-  _tile_loadconfig(&configuration);
-}
-
-// Some steps for one or two tiles of pixels, whose first entries are given.
-struct Product {
-  const uint8_t* pixels[2];
-  ptrdiff_t entry;          // bytes from a pixel to the next
-  const ptrdiff_t* places;  // of each step, from the first entry
-  const uint8_t* weights;
-  int steps;
-  bool starts;    // with sums of 0
-  int32_t* sums;  // as left by the steps before, and for those behind
-};
-
-template <int pixel_tiles, int output_tiles>
-void load_sums(const int32_t* sums) {
-  _tile_loadd(0, sums, tile_row_bytes);
-  if constexpr (output_tiles == 2) _tile_loadd(1, sums + tile_sums, tile_row_bytes);
-  if constexpr (pixel_tiles == 2) _tile_loadd(2, sums + 2 * tile_sums, tile_row_bytes);
-  if constexpr (pixel_tiles == 2 && output_tiles == 2) _tile_loadd(3, sums + 3 * tile_sums, tile_row_bytes);
-}
-
-template <int pixel_tiles, int output_tiles>
-void store_sums(int32_t* sums) {
-  _tile_stored(0, sums, tile_row_bytes);
-  if constexpr (output_tiles == 2) _tile_stored(1, sums + tile_sums, tile_row_bytes);
-  if constexpr (pixel_tiles == 2) _tile_stored(2, sums + 2 * tile_sums, tile_row_bytes);
-  if constexpr (pixel_tiles == 2 && output_tiles == 2) _tile_stored(3, sums + 3 * tile_sums, tile_row_bytes);
-}
-
-template <int pixel_tiles, int output_tiles>
-void multiply(const Product& product) {
-  if (product.starts) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  } else {
-    load_sums<pixel_tiles, output_tiles>(product.sums);
-  }
-  const uint8_t* weights = product.weights;
-  for (int step = 0; step < product.steps; ++step, weights += output_tiles * tile_bytes) {
-    const ptrdiff_t place = product.places[step];
-    _tile_loadd(6, weights, tile_row_bytes);
-    _tile_loadd(4, product.pixels[0] + place, product.entry);
-    _tile_dpbusd(0, 4, 6);
-    if constexpr (output_tiles == 2) {
-      _tile_loadd(7, weights + tile_bytes, tile_row_bytes);
-      _tile_dpbusd(1, 4, 7);
-    }
-    if constexpr (pixel_tiles == 2) {
-      _tile_loadd(5, product.pixels[1] + place, product.entry);
-      _tile_dpbusd(2, 5, 6);
-    }
-    if constexpr (pixel_tiles == 2 && output_tiles == 2) _tile_dpbusd(3, 5, 7);
-  }
-  store_sums<pixel_tiles, output_tiles>(product.sums);
-}
-
-void multiply(const Product& product, int tiles_of_pixels, int tiles_of_outputs) {
-  if (tiles_of_pixels == 2)
-    tiles_of_outputs == 2 ? multiply<2, 2>(product) : multiply<2, 1>(product);
-  else
-    tiles_of_outputs == 2 ? multiply<1, 2>(product) : multiply<1, 1>(product);
-}
-
 // All pixels of a task, for one block of outputs.
 class Task {
  public:
@@ -211,26 +135,32 @@ class Task {
     alignas(64) uint8_t weights[2 * depth * tile_bytes];
     alignas(64) int32_t sums[most_pairs * pair_sums];
     ptrdiff_t places[depth];
+    // Sums that need not wait for a next part share two places, which stay in the first cache.
+    const int sums_at_once = steps_.count <= depth ? 2 : most_pairs;
+    const auto place = [&](int pair) { return sums + pair % sums_at_once * pair_sums; };
+    const int pairs = static_cast<int>((end_ - first_ + 1) / 2);
     configure(tiles_.rows);
     for (int start = 0; start < steps_.count; start += depth) {
       const int steps = smaller(depth, steps_.count - start);
+      const bool last = start + steps == steps_.count;
       expand(start, steps, weights, places);
-      for (ptrdiff_t tile = first_; tile < end_; tile += 2) {
-        // Sums that need not wait take the same place each time, which stays in the first cache.
-        int32_t* place = steps_.count <= depth ? sums : sums + (tile - first_) / 2 * pair_sums;
-        const int count = end_ - tile < 2 ? 1 : 2;
-        multiply({{first_entry(tile), first_entry(tile + count - 1)},
-                  windows_.entry, places, weights, steps, start == 0, place},
-                 count, ceil_div(outputs_, lanes));
-        if (start + steps < steps_.count) continue;
-        for (int i = 0; i < count; ++i) write(tile + i, place + i * 2 * tile_sums);
+      for (int pair = 0; pair < pairs; ++pair) {
+        multiply({{first_entry(pair, 0), first_entry(pair, 1)}, windows_.entry, places, weights, steps, start == 0,
+                  place(pair)},
+                 tiles_of(pair), ceil_div(outputs_, lanes));
+        if (last && pair > 0) write(pair - 1, place(pair - 1));  // while the products above are under way
       }
+      if (last) write(pairs - 1, place(pairs - 1));
     }
     _tile_release();
   }
 
  private:
-  const uint8_t* first_entry(ptrdiff_t tile) const {
+  int tiles_of(int pair) const { return end_ - first_ - 2 * pair < 2 ? 1 : 2; }
+
+  // Of tile 0 or 1 of a pair; that of the last one where there is none.
+  const uint8_t* first_entry(int pair, int number) const {
+    const ptrdiff_t tile = first_ + 2 * pair + smaller(number, tiles_of(pair) - 1);
     return copy_ + tile / tiles_.per_image * windows_.image +
            tile % tiles_.per_image * tiles_.rows * windows_.entry;
   }
@@ -247,8 +177,12 @@ class Task {
     written(weights);
   }
 
+  void write(int pair, const int32_t* sums) {
+    for (int i = 0; i < tiles_of(pair); ++i) write_tile(first_ + 2 * pair + i, sums + i * 2 * tile_sums);
+  }
+
   // Sums of levels to sums of activations, and these to outputs.
-  void write(ptrdiff_t tile, const int32_t* sums) {
+  void write_tile(ptrdiff_t tile, const int32_t* sums) {
     const ptrdiff_t image = tile / tiles_.per_image;
     if (image != levels_of_) levels_ = image_levels(shape_, image, quantisation_, scratch_);
     levels_of_ = image;
@@ -325,8 +259,8 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
 
 // 18 steps are a window of 3x3 and 128 channels; their weights take 36 KiB.
 extern const ConvKernel amx_kernel;
-const ConvKernel amx_kernel = {"amx",   available,     supports,   weight_bytes, prepare,
-                               scratch_bytes, dot_stages, tasks, run<18>};
+const ConvKernel amx_kernel = {"amx",         available,  supports, weight_bytes, prepare,
+                               scratch_bytes, dot_stages, tasks,    run<18>};
 
 }  // namespace adaste
 
