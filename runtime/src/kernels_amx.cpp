@@ -19,11 +19,11 @@ namespace adaste {
 namespace {
 
 constexpr int block_outputs = 2 * lanes;
-constexpr int most_pairs = 8;                 // of tiles of pixels, in a task
-constexpr int masks_per_tile = tile_rows;     // of 64 bits, one for each quad
-constexpr int least_pixels = 8;               // with fewer, expanding weights is most of the work
-constexpr int least_channels = 8;             // of a group, and outputs: with fewer, tiles are all but empty
-constexpr int widest_kernel = 8;              // activations are copied kernel_w / stride_w times
+constexpr int most_pairs = 8;              // of tiles of pixels, in a task
+constexpr int masks_per_tile = tile_rows;  // of 64 bits, one for each quad
+constexpr int least_pixels = 8;            // with fewer, expanding weights is most of the work
+constexpr int least_channels = 8;          // of a group, and outputs: with fewer, tiles are all but empty
+constexpr int widest_kernel = 8;           // activations are copied kernel_w / stride_w times
 
 // How pixels are cut into tiles: each within one image, all but an image's last of `rows` pixels.
 struct PixelTiles {
