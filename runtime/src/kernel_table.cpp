@@ -20,6 +20,9 @@ const Kernels& binary_kernels() {
 
 const Kernels& int8_kernels() {
   static const Kernels kernels = {
+#ifdef ADASTE_AMX
+      &amx_kernel,
+#endif
 #if defined(__x86_64__)
       &vnni_kernel, &avx2_int8_kernel,
 #elif defined(__aarch64__)

@@ -12,6 +12,7 @@ extern const ConvKernel scalar_kernel;       // one-bit weights: supports every 
 extern const ConvKernel scalar_int8_kernel;  // the same with 8-bit activations
 extern const ConvKernel float_kernel;        // float32 weights: likewise
 #if defined(__x86_64__)
+extern const ConvKernel amx_kernel;  // with 8-bit activations
 extern const ConvKernel avx2_kernel;
 extern const ConvKernel avx2_depthwise_kernel;
 extern const ConvKernel avx2_int8_kernel;

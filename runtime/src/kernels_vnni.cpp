@@ -5,13 +5,12 @@
 // for the 6 pixels of a block. The largest sum, 255 * 2^22, fits.
 #if (defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__)) || defined(ADASTE_SIMDE)
 
-#include "avx512.h"
-#include "quantised.h"
+#include "quantise_avx512.h"
 
 namespace adaste {
 namespace {
 
-struct Vnni {
+struct Vnni : Avx512Levels {
   static constexpr int pixels = 6;
   static constexpr int vectors = 4;
   static constexpr int outputs = vectors * lanes;
@@ -19,55 +18,12 @@ struct Vnni {
 
   using Block = DotBlock<pixels>;
   static size_t weight_bytes(const Bytes& bytes, int count);
-  static Range range(const float* values, ptrdiff_t count);
-  static void quantise(const float* values, int count, const Levels& levels, uint8_t* to);
   static void convolve(const Bytes& bytes, const Block& block, const Epilogue& epilogue, float* y);
 };
 
 size_t Vnni::weight_bytes(const Bytes& bytes, int count) {
   return static_cast<size_t>(ceil_div(count, lanes)) * static_cast<size_t>(bytes.taps()) *
          static_cast<size_t>(bytes.quads) * sizeof(uint64_t);
-}
-
-Range Vnni::range(const float* values, ptrdiff_t count) {
-  __m512 low = _mm512_setzero_ps();
-  __m512 high = low;
-  for (; count > 0; count -= lanes, values += lanes) {
-    const __mmask16 mask = first_lanes(count < lanes ? static_cast<int>(count) : lanes);
-    const __m512 vector = _mm512_maskz_loadu_ps(mask, values);
-    low = _mm512_min_ps(vector, low);  // in this order NaN is ignored
-    high = _mm512_max_ps(vector, high);
-  }
-  alignas(64) float lows[lanes];
-  alignas(64) float highs[lanes];
-  _mm512_store_ps(lows, low);
-  _mm512_store_ps(highs, high);
-  Range range{0.0F, 0.0F};
-  for (int i = 0; i < lanes; ++i) {
-    range.low = lows[i] < range.low ? lows[i] : range.low;
-    range.high = highs[i] > range.high ? highs[i] : range.high;
-  }
-  return range;
-}
-
-// quantised() of quantise.h, with the same operations in the same order: maxps gives its second operand for NaN.
-void Vnni::quantise(const float* values, int count, const Levels& levels, uint8_t* to) {
-  const __m512 inverse = _mm512_set1_ps(levels.inverse);
-  const __m512 zero = _mm512_set1_ps(levels.zero);
-  const __m512 highest = _mm512_set1_ps(255.0F);
-  for (; count > 0; count -= lanes, values += lanes, to += lanes) {
-    const __m512 vector = _mm512_maskz_loadu_ps(first_lanes(count), values);
-    __m512 level = _mm512_add_ps(_mm512_mul_ps(vector, inverse), zero);
-    level = _mm512_min_ps(_mm512_max_ps(level, _mm512_setzero_ps()), highest);
-    const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(level));
-    if (count >= lanes) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
-      continue;
-    }
-    alignas(16) uint8_t last[lanes];
-    _mm_store_si128(reinterpret_cast<__m128i*>(last), bytes);
-    std::memcpy(to, last, static_cast<size_t>(count));
-  }
 }
 
 __m512i broadcast_quad(const uint8_t* bytes) {
@@ -134,17 +90,6 @@ void Vnni::convolve(const Bytes& bytes, const Block& block, const Epilogue& epil
   by_pixels[block.pixels - 1][ceil_div(block.outputs, lanes) - 1](bytes, block, epilogue, y);
 }
 
-// The mask of one quad and tap for 16 outputs, of which `count` exist; bit 4 * output + channel.
-uint64_t pack_mask(const Bytes& bytes, const uint8_t* rows, size_t row_bytes, int count, int tap, int quad) {
-  uint64_t mask = 0;
-  for (int output = 0; output < count; ++output, rows += row_bytes)
-    for (int channel = quad * 4; channel < smaller(quad * 4 + 4, bytes.channels); ++channel) {
-      const size_t weight = static_cast<size_t>(channel) * static_cast<size_t>(bytes.taps()) + static_cast<size_t>(tap);
-      if (weight_bit(rows, weight)) mask |= uint64_t{1} << (4 * output + channel % 4);
-    }
-  return mask;
-}
-
 // In the order of use: (group, block of 64 outputs, tap, quad, 16 outputs of the block), behind the sums of weights.
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const Bytes bytes = bytes_for(shape);
@@ -159,7 +104,7 @@ void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
         for (int first = 0; first < blocks.count(block); first += lanes) {
           const size_t channel = static_cast<size_t>(blocks.channel(block)) + static_cast<size_t>(first);
           const int count = smaller(lanes, blocks.count(block) - first);
-          *to++ = pack_mask(bytes, rows + channel * row_bytes, row_bytes, count, tap, quad);
+          *to++ = quad_mask(shape, rows + channel * row_bytes, count, tap, quad);
         }
 }
 

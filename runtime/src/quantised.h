@@ -119,6 +119,19 @@ inline void store_weight_sums(const ConvShape& shape, const uint8_t* rows, void*
   }
 }
 
+// The weights of one quad and tap for up to 16 outputs of a group, whose rows of weights start at `rows`: bit 4 *
+// output + channel.
+inline uint64_t quad_mask(const ConvShape& shape, const uint8_t* rows, int outputs, int tap, int quad) {
+  const int channels = shape.channels / shape.groups;
+  const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
+  uint64_t mask = 0;
+  for (int output = 0; output < outputs; ++output, rows += (window_size(shape) + 7) / 8)
+    for (int channel = quad * 4; channel < smaller(quad * 4 + 4, channels); ++channel)
+      if (weight_bit(rows, static_cast<size_t>(channel) * taps + static_cast<size_t>(tap)))
+        mask |= uint64_t{1} << (4 * output + channel % 4);
+  return mask;
+}
+
 inline size_t dot_scratch_bytes(const ConvShape& shape) {
   return range_bytes(shape) + static_cast<size_t>(bytes_for(shape).image) * static_cast<size_t>(shape.batch);
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks the AVX-512 kernels on any processor: their instructions emulated by SIMDe, with AddressSanitizer and
-# UndefinedBehaviorSanitizer. Where this processor has AVX-512, also as they are. Less than a minute.
+# Checks the AVX-512 and AMX kernels on any processor: their instructions emulated by SIMDe and amx_emulation.h, with
+# AddressSanitizer and UndefinedBehaviorSanitizer. Where this processor has AVX-512, also as they are. About a minute.
 #     tests/check_simde.sh [shapes = 1500] [seed = 1]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,7 +22,7 @@ emulated="-O1 -DADASTE_SIMDE -fsanitize=address,undefined -fno-sanitize-recover=
 compile avx512 "$source/kernels_avx512.cpp" $emulated & first=$!
 compile vnni "$source/kernels_vnni.cpp" $emulated & second=$!
 wait $first
-compile strips "$source/kernels_avx512_strips.cpp" $emulated & first=$!
+compile amx "$source/kernels_amx.cpp" $emulated & first=$!
 wait $second
 compile check "$here/kernels_check.cpp" $emulated
 wait $first
@@ -34,8 +34,8 @@ if [ "$(uname -m)" = x86_64 ]; then
   # Without the emulation: that each file needs no more than its own flags, and that the processor agrees.
   grep -qs avx512f /proc/cpuinfo && level=-O2 || level=-O0
   compile avx512 "$source/kernels_avx512.cpp" $level -mavx512f
-  compile strips "$source/kernels_avx512_strips.cpp" $level -mavx512f
   compile vnni "$source/kernels_vnni.cpp" $level -mavx512f -mavx512bw -mavx512vnni
+  compile amx "$source/kernels_amx.cpp" $level -mavx512f -mavx512bw -mamx-tile -mamx-int8
   compile check "$here/kernels_check.cpp" $level
   "$compiler" "$build"/*.o -o "$build/native"
   if [ $level = -O2 ]; then

@@ -35,7 +35,10 @@ inline __m512i adaste_cvtps_epi32(__m512 vector) {
   alignas(64) float values[16];
   alignas(64) int32_t converted[16];
   _mm512_store_ps(values, vector);
-  for (int i = 0; i < 16; ++i) converted[i] = static_cast<int32_t>(std::nearbyint(values[i]));
+  for (int i = 0; i < 16; ++i) {  // what does not fit, or is no number, becomes the least integer
+    const bool fits = values[i] >= -2147483648.0F && values[i] < 2147483648.0F;
+    converted[i] = fits ? static_cast<int32_t>(std::nearbyint(values[i])) : INT32_MIN;
+  }
   return _mm512_load_si512(converted);
 }
 
