@@ -1,15 +1,17 @@
 // Convolution by look-up, for float32 activations and one-bit weights; what processors share.
 //
-// For each input pixel and each four of its channels (a quad) a table of signed sums is built once. Every tap of every
-// window and every output channel then finds the sum of its four products with one shuffle: the four weights are the
-// index. Sums are exact up to their order. A padding pixel has a table of zeros.
+// For each input pixel and each few of its channels a table of signed sums is built once. Every tap of every window and
+// every output channel then finds the sum of these channels' products with one shuffle: the weights are the index. Sums
+// are exact up to their order. A padding pixel has tables of zeros. Infinities give what adding one by one would: the sum
+// of a table's entry is that of its output.
 //
 // Tables are several times as large as the activations, so large images are cut into slabs whose tables fit into the
 // second-level cache: stage 2s builds the tables of slab s, stage 2s + 1 convolves it, and all slabs use the same part
 // of the scratch memory, which so stays in the cache. A slab is some images, or some rows of one image.
 //
 // A processor gives a type Lookup with
-//     constexpr int table       floats of a quad's table
+//     constexpr int channels    input channels of a table
+//     constexpr int table       floats of a table
 //     constexpr int pixels      output pixels of a block: what one pass over the weights serves
 //     constexpr int outputs     output channels of a block
 //     constexpr ptrdiff_t slab  bytes of tables that fit into the cache
@@ -28,10 +30,10 @@ namespace {
 // What is the same for every block of a convolution.
 struct Windows {
   Axis rows, columns;
-  int out_channels;     // of the whole convolution: the distance of pixels in y
-  int channels, quads;  // of a group: input channels, and tables per pixel
-  ptrdiff_t pixel;      // floats of all tables of a pixel
-  ptrdiff_t row;        // floats of all tables of a row
+  int out_channels;      // of the whole convolution: the distance of pixels in y
+  int channels, tables;  // of a group: input channels, and tables per pixel
+  ptrdiff_t pixel;       // floats of all tables of a pixel
+  ptrdiff_t row;         // floats of all tables of a row
 
   int taps() const { return rows.kernel * columns.kernel; }
 };
@@ -61,8 +63,8 @@ struct Slab {
 template <class Lookup>
 Windows windows_for(const ConvShape& shape) {
   Windows windows{row_axis(shape), column_axis(shape), shape.out_channels, shape.channels / shape.groups, 0, 0, 0};
-  windows.quads = ceil_div(windows.channels, 4);
-  windows.pixel = static_cast<ptrdiff_t>(shape.groups) * windows.quads * Lookup::table;
+  windows.tables = ceil_div(windows.channels, Lookup::channels);
+  windows.pixel = static_cast<ptrdiff_t>(shape.groups) * windows.tables * Lookup::table;
   windows.row = windows.pixel * windows.columns.extent(shape.out_width);
   return windows;
 }
@@ -157,7 +159,7 @@ void build_tables(const ConvShape& shape, const Windows& windows, const Slab& sl
     const float* values = pixels + static_cast<ptrdiff_t>(walk.pixel()) * shape.channels;
     for (int group = 0; group < shape.groups; ++group, values += windows.channels) {
       Lookup::build(values, windows.channels, tables);
-      tables += static_cast<ptrdiff_t>(windows.quads) * Lookup::table;
+      tables += static_cast<ptrdiff_t>(windows.tables) * Lookup::table;
     }
   }
 }
@@ -201,7 +203,7 @@ void convolve_part(const ConvShape& shape, const Windows& windows, const Slab& s
                   Lookup::weight_bytes(windows, outputs.first(output_block));
   block.channel = outputs.channel(output_block);
   block.outputs = outputs.count(output_block);
-  tables += static_cast<ptrdiff_t>(outputs.group(output_block)) * windows.quads * Lookup::table;
+  tables += static_cast<ptrdiff_t>(outputs.group(output_block)) * windows.tables * Lookup::table;
 
   ptrdiff_t number = part_start(blocks, parts, task % parts);
   ptrdiff_t start = part_start(pixels, blocks, number);

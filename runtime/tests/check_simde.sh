@@ -22,10 +22,8 @@ emulated="-O1 -DADASTE_SIMDE -fsanitize=address,undefined -fno-sanitize-recover=
 compile avx512 "$source/kernels_avx512.cpp" $emulated & first=$!
 compile vnni "$source/kernels_vnni.cpp" $emulated & second=$!
 wait $first
-compile strips "$source/kernels_avx512_strips.cpp" $emulated & first=$!
-wait $second
 compile check "$here/kernels_check.cpp" $emulated
-wait $first
+wait $second
 "$compiler" $emulated "$build"/*.o -o "$build/emulated"
 echo "emulated, with sanitizers:"
 "$build/emulated" "${1:-1500}" "${2:-1}"
@@ -34,7 +32,6 @@ if [ "$(uname -m)" = x86_64 ]; then
   # Without the emulation: that each file needs no more than its own flags, and that the processor agrees.
   grep -qs avx512f /proc/cpuinfo && level=-O2 || level=-O0
   compile avx512 "$source/kernels_avx512.cpp" $level -mavx512f
-  compile strips "$source/kernels_avx512_strips.cpp" $level -mavx512f
   compile vnni "$source/kernels_vnni.cpp" $level -mavx512f -mavx512bw -mavx512vnni
   compile check "$here/kernels_check.cpp" $level
   "$compiler" "$build"/*.o -o "$build/native"

@@ -27,7 +27,7 @@
 
 namespace adaste {
 #if defined(__x86_64__)
-extern const ConvKernel avx512_kernel, avx512_strips_kernel, vnni_kernel;
+extern const ConvKernel avx512_six_kernel, avx512_six_wide_kernel, avx512_five_kernel, avx512_five_wide_kernel, vnni_kernel;
 #elif defined(__aarch64__)
 extern const ConvKernel neon_kernel, neon_dot_kernel;
 #endif
@@ -49,7 +49,11 @@ struct Candidate {
 
 std::vector<Candidate> candidates() {
 #if defined(__x86_64__)
-  return {{&adaste::avx512_kernel, false}, {&adaste::avx512_strips_kernel, false}, {&adaste::vnni_kernel, true}};
+  return {{&adaste::avx512_six_kernel, false},
+          {&adaste::avx512_six_wide_kernel, false},
+          {&adaste::avx512_five_kernel, false},
+          {&adaste::avx512_five_wide_kernel, false},
+          {&adaste::vnni_kernel, true}};
 #elif defined(__aarch64__)
   return {{&adaste::neon_kernel, false}, {&adaste::neon_dot_kernel, true}};
 #else
