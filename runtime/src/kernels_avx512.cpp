@@ -73,12 +73,16 @@ void Avx512Lookup<channels, pixels, vectors>::build(const float* values, int cou
   build_table<channels>(padded, tables);
 }
 
-// A compiler would rather read a table again for each shuffle than keep it, and have two 512-bit loads each cycle.
+// A load into a register. Of a plain one compilers make an operand of each shuffle, and twice the loads.
+inline __attribute__((always_inline)) __m512 loaded(const float* from) {
 #ifdef ADASTE_SIMDE
-inline void keep_in_register(__m512& /*vector*/) {}
+  return _mm512_load_ps(from);
 #else
-inline __attribute__((always_inline)) void keep_in_register(__m512& vector) { __asm__("" : "+v"(vector)); }
+  __m512 vector;
+  __asm__("vmovaps {%1, %0|%0, %1}" : "=v"(vector) : "m"(*reinterpret_cast<const __m512*>(from)));
+  return vector;
 #endif
+}
 
 template <int channels>
 class Table;
@@ -86,7 +90,7 @@ class Table;
 template <>
 class Table<5> {
  public:
-  explicit Table(const float* from) : sums_(_mm512_load_ps(from)) { keep_in_register(sums_); }
+  explicit Table(const float* from) : sums_(loaded(from)) {}
   __m512 find(__m512i indices) const { return _mm512_permutexvar_ps(indices, sums_); }  // the lowest 4 bits of each
 
  private:
@@ -96,10 +100,7 @@ class Table<5> {
 template <>
 class Table<6> {
  public:
-  explicit Table(const float* from) : low_(_mm512_load_ps(from)), high_(_mm512_load_ps(from + lanes)) {
-    keep_in_register(low_);
-    keep_in_register(high_);
-  }
+  explicit Table(const float* from) : low_(loaded(from)), high_(loaded(from + lanes)) {}
   __m512 find(__m512i indices) const { return _mm512_permutex2var_ps(low_, indices, high_); }  // the lowest 5 bits
 
  private:
@@ -200,8 +201,7 @@ Code code_of(const Windows& windows, const uint8_t* row, int tap, int table) {
   for (int i = 0; i < Lookup::channels; ++i) {
     const int channel = table * Lookup::channels + i;
     if (channel >= windows.channels) return {static_cast<uint8_t>(bits), false};  // the rest of the channels are zeros
-    const size_t weight = static_cast<size_t>(channel) * static_cast<size_t>(windows.taps()) + static_cast<size_t>(tap);
-    if (weight_bit(row, weight)) bits |= 1U << i;
+    if (weight_bit(row, windows.weight(channel, tap))) bits |= 1U << i;
   }
   constexpr unsigned last = Lookup::table;
   return (bits & last) != 0 ? Code{static_cast<uint8_t>(bits - last), false}
