@@ -1,14 +1,15 @@
 // One-bit weights and float32 activations with AVX-512, by look-up in registers (lookup.h): 80 or 96 multiply-adds a
 // shuffle.
 //
-// The signed sums of some channels come in pairs of opposite sign, so that half of them are enough: those where the last
-// channel is added. A table of 16 sums, one vector, thus serves five channels (vpermps), one of 32 sums six (vpermt2ps).
-// The sign costs nothing: what is looked up is multiplied by 1 or -1 as it is added, which rounds no more than an
-// addition does. Six channels take fewer shuffles, five take smaller tables.
+// The signed sums of some channels come in pairs of opposite sign, so that half of them are enough: those where the
+// last channel is added. A table of 16 sums, one vector, thus serves five channels (vpermps), one of 32 sums serves six
+// (vpermt2ps). The sign costs nothing: what is looked up is multiplied by 1 or -1 as it is added, which rounds no more
+// than an addition does. Six channels take fewer shuffles, five take smaller tables.
 //
 // Shuffles and sums share two ports, and every other instruction there costs time. So a weight's byte lies where loads
-// bring it to the right place: see prepare(). The one that is left makes a vector of signs for all pixels of a block, so
-// blocks of many pixels and few vectors are best; 24 sums are what 32 registers hold beside the rest.
+// bring it to the right place: see prepare(). The one that is left makes a vector of signs for all pixels of a block,
+// which speaks for blocks of many pixels and few vectors; wide blocks read fewer tables from the second-level cache. 24
+// sums are what 32 registers hold beside the rest.
 #if defined(__AVX512F__) || defined(ADASTE_SIMDE)
 
 #include "avx512.h"
@@ -120,7 +121,10 @@ struct Sums {
   __m512 of[pixels][vectors];
 };
 
-// Adds the sums of up to 4 tables; the loops over pixels and vectors unroll into registers (GCC wants to be told).
+// Loops over a block's pixels and vectors must unroll wholly for the sums to be in registers; GCC wants to be told.
+constexpr int unrolled = 16;
+
+// Adds the sums of up to 4 tables.
 template <int channels, int pixels, int vectors>
 inline __attribute__((always_inline)) void add_tables(Sums<pixels, vectors>& sums, const float* const* tables,
                                                       ptrdiff_t offset, const uint8_t* weights, int count) {
@@ -128,15 +132,15 @@ inline __attribute__((always_inline)) void add_tables(Sums<pixels, vectors>& sum
   for (int i = 0; i < count; ++i, ++weights, offset += 1 << (channels - 1)) {
     __m512i indices[vectors];
     __m512 sign[vectors];
-#pragma GCC unroll 4
+#pragma GCC unroll unrolled
     for (int v = 0; v < vectors; ++v) {
       indices[v] = _mm512_loadu_si512(weights + v * lanes * word_tables);
       sign[v] = sign_of(indices[v]);
     }
-#pragma GCC unroll 16
+#pragma GCC unroll unrolled
     for (int p = 0; p < pixels; ++p) {
       const Table<channels> table(tables[p] + offset);
-#pragma GCC unroll 4
+#pragma GCC unroll unrolled
       for (int v = 0; v < vectors; ++v)
         sums.of[p][v] = _mm512_fmadd_ps(table.find(indices[v]), sign[v], sums.of[p][v]);
     }
@@ -147,9 +151,9 @@ inline __attribute__((always_inline)) void add_tables(Sums<pixels, vectors>& sum
 template <class Lookup, int pixels, int vectors>
 void convolve_block(const Windows& windows, const typename Lookup::Block& block, const Epilogue& epilogue, float* y) {
   Sums<pixels, vectors> sums;
-#pragma GCC unroll 16
+#pragma GCC unroll unrolled
   for (int p = 0; p < pixels; ++p)
-#pragma GCC unroll 4
+#pragma GCC unroll unrolled
     for (int v = 0; v < vectors; ++v) sums.of[p][v] = _mm512_setzero_ps();
   const float* tables[pixels];  // a copy, so that the compiler keeps them in registers
   for (int p = 0; p < pixels; ++p) tables[p] = block.tables[p];
@@ -161,12 +165,13 @@ void convolve_block(const Windows& windows, const typename Lookup::Block& block,
       for (int column = block.first_column; column < block.end_column; ++column)
         add_tables<Lookup::channels, pixels, vectors>(
             sums, tables, row * windows.row + column * windows.pixel + static_cast<ptrdiff_t>(first) * Lookup::table,
-            weights + (row * windows.columns.kernel + column) * tap_bytes, smaller(windows.tables - first, word_tables));
+            weights + (row * windows.columns.kernel + column) * tap_bytes,
+            smaller(windows.tables - first, word_tables));
 
-#pragma GCC unroll 4
+#pragma GCC unroll unrolled
   for (int v = 0; v < vectors; ++v) {
     const Finish finish(epilogue, block.channel + v * lanes, block.outputs - v * lanes);
-#pragma GCC unroll 16
+#pragma GCC unroll unrolled
     for (int p = 0; p < pixels; ++p)
       finish.store(sums.of[p][v], block.place + static_cast<ptrdiff_t>(p) * windows.out_channels + v * lanes, y);
   }

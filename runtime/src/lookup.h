@@ -1,12 +1,11 @@
 // Convolution by look-up, for float32 activations and one-bit weights; what processors share.
 //
 // For each input pixel and each few of its channels a table of signed sums is built once. Every tap of every window and
-// every output channel then finds the sum of these channels' products with one shuffle: the weights are the index. Sums
-// are exact up to their order. A padding pixel has tables of zeros. Infinities give what adding one by one would: the sum
-// of a table's entry is that of its output.
+// every output channel then finds the sum of these channels' products with one shuffle: the weights are the index.
+// Sums are exact up to their order. A padding pixel has tables of zeros. Infinities give what adding one by one would.
 //
-// Where a pixel has too few channels for a table, as in a first layer, the columns of a window's row are joined: they lie
-// side by side in memory, and make one pixel with the channels of all of them for each output column.
+// Where a pixel has too few channels for a table, as in a first layer, the columns of a window's row are joined: they
+// lie side by side in memory, and make one pixel with the channels of all of them for each output column.
 //
 // Tables are several times as large as the activations, so large images are cut into slabs whose tables fit into the
 // second-level cache: stage 2s builds the tables of slab s, stage 2s + 1 convolves it, and all slabs use the same part

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks the AVX-512 kernels on any processor: their instructions emulated by SIMDe, with AddressSanitizer and
-# UndefinedBehaviorSanitizer. Where this processor has AVX-512, also as they are. Less than a minute.
+# UndefinedBehaviorSanitizer. Where this processor has AVX-512, also as they are. A minute or two.
 #     tests/check_simde.sh [shapes = 1500] [seed = 1]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

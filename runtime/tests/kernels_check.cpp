@@ -3,8 +3,9 @@
 //     kernels_check [shapes = 2000] [seed = 1]
 //
 // Checked for each: float kernels agree within the rounding of their sums, 8-bit kernels agree with the integers of
-// quantise.h bit for bit; float kernels give infinities and NaN where the sum does; every output is written; nothing is written or (under AddressSanitizer) read outside the
-// arrays; garbage in y and in the scratch memory does not matter; nor does the order of tasks, nor the rest of a batch.
+// quantise.h bit for bit; float kernels give infinities and NaN where the sum does; every output is written; nothing is
+// written or (under AddressSanitizer) read outside the arrays; garbage in y and in the scratch memory does not matter;
+// nor does the order of tasks, nor the rest of a batch.
 // tests/check_simde.sh and tests/check_neon.sh build and run it.
 #include <algorithm>
 #include <cmath>
@@ -27,7 +28,8 @@
 
 namespace adaste {
 #if defined(__x86_64__)
-extern const ConvKernel avx512_six_kernel, avx512_six_wide_kernel, avx512_five_kernel, avx512_five_wide_kernel, vnni_kernel;
+extern const ConvKernel avx512_six_kernel, avx512_six_wide_kernel, avx512_five_kernel, avx512_five_wide_kernel,
+    vnni_kernel;
 #elif defined(__aarch64__)
 extern const ConvKernel neon_kernel, neon_dot_kernel;
 #endif
