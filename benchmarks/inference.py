@@ -159,7 +159,7 @@ def environment() -> dict[str, Any]:
     """What it was measured on, without torch."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
-    wanted = ("avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx_vnni")
+    wanted = ("avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx_vnni", "amx_int8")
     versions = {}
     for package in ("adaste-runtime", "numpy", "onnxruntime", "openvino", "torch"):
         try:

@@ -17,8 +17,8 @@ extern const ConvKernel avx2_kernel;
 extern const ConvKernel avx2_depthwise_kernel;
 extern const ConvKernel avx2_int8_kernel;
 extern const ConvKernel avx2_rows_kernel;
-extern const ConvKernel avx512_kernel;
-extern const ConvKernel avx512_strips_kernel;
+extern const ConvKernel avx512_five_kernel;
+extern const ConvKernel avx512_six_kernel;
 extern const ConvKernel vnni_kernel;  // with 8-bit activations
 extern const ConvKernel float_avx2_kernel;
 #elif defined(__aarch64__)

@@ -1,15 +1,19 @@
 // Convolution by look-up, for float32 activations and one-bit weights; what processors share.
 //
-// For each input pixel and each four of its channels (a quad) a table of signed sums is built once. Every tap of every
-// window and every output channel then finds the sum of its four products with one shuffle: the four weights are the
-// index. Sums are exact up to their order. A padding pixel has a table of zeros.
+// For each input pixel and each few of its channels a table of signed sums is built once. Every tap of every window and
+// every output channel then finds the sum of these channels' products with one shuffle: the weights are the index.
+// Sums are exact up to their order. A padding pixel has tables of zeros. Infinities give what adding one by one would.
+//
+// Where a pixel has too few channels for a table, as in a first layer, the columns of a window's row are joined: they
+// lie side by side in memory, and make one pixel with the channels of all of them for each output column.
 //
 // Tables are several times as large as the activations, so large images are cut into slabs whose tables fit into the
 // second-level cache: stage 2s builds the tables of slab s, stage 2s + 1 convolves it, and all slabs use the same part
 // of the scratch memory, which so stays in the cache. A slab is some images, or some rows of one image.
 //
 // A processor gives a type Lookup with
-//     constexpr int table       floats of a quad's table
+//     constexpr int channels    input channels of a table
+//     constexpr int table       floats of a table
 //     constexpr int pixels      output pixels of a block: what one pass over the weights serves
 //     constexpr int outputs     output channels of a block
 //     constexpr ptrdiff_t slab  bytes of tables that fit into the cache
@@ -27,14 +31,25 @@ namespace {
 
 // What is the same for every block of a convolution.
 struct Windows {
-  Axis rows, columns;
-  int out_channels;     // of the whole convolution: the distance of pixels in y
-  int channels, quads;  // of a group: input channels, and tables per pixel
-  ptrdiff_t pixel;      // floats of all tables of a pixel
-  ptrdiff_t row;        // floats of all tables of a row
+  Axis rows, columns;    // of tables: joined columns are a kernel of one column, without padding
+  int joined;            // columns of an image that make one of tables
+  int out_channels;      // of the whole convolution: the distance of pixels in y
+  int channels, tables;  // of a group: input channels of a tap, and tables per pixel
+  ptrdiff_t pixel;       // floats of all tables of a pixel
+  ptrdiff_t row;         // floats of all tables of a row
 
   int taps() const { return rows.kernel * columns.kernel; }
+
+  // Which of an output's weights in the file is that of a channel at a tap.
+  size_t weight(int channel, int tap) const {
+    const int own = channels / joined;  // channels of a pixel of the image
+    return (static_cast<size_t>(channel % own) * static_cast<size_t>(taps()) + static_cast<size_t>(tap)) *
+               static_cast<size_t>(joined) +
+           static_cast<size_t>(channel / own);
+  }
 };
+
+constexpr int most_joined = 128;  // channels, for which there is memory on the stack
 
 template <int max_pixels>
 struct LookupBlock {
@@ -60,9 +75,16 @@ struct Slab {
 
 template <class Lookup>
 Windows windows_for(const ConvShape& shape) {
-  Windows windows{row_axis(shape), column_axis(shape), shape.out_channels, shape.channels / shape.groups, 0, 0, 0};
-  windows.quads = ceil_div(windows.channels, 4);
-  windows.pixel = static_cast<ptrdiff_t>(shape.groups) * windows.quads * Lookup::table;
+  const bool join = shape.groups == 1 && shape.kernel_w > 1 && shape.channels < Lookup::channels &&
+                    shape.kernel_w <= most_joined / Lookup::channels;
+  Windows windows{row_axis(shape), column_axis(shape), 1, shape.out_channels, shape.channels / shape.groups, 0, 0, 0};
+  if (join) {
+    windows.columns = {(shape.out_width - 1) * shape.stride_w + 1, 1, shape.stride_w, 0, 1};
+    windows.joined = shape.kernel_w;
+    windows.channels *= shape.kernel_w;
+  }
+  windows.tables = ceil_div(windows.channels, Lookup::channels);
+  windows.pixel = static_cast<ptrdiff_t>(shape.groups) * windows.tables * Lookup::table;
   windows.row = windows.pixel * windows.columns.extent(shape.out_width);
   return windows;
 }
@@ -134,6 +156,28 @@ int lookup_tasks(const ConvShape& shape, int stage) {
   return output_blocks(shape, Lookup::outputs).per_group * shape.groups * pixel_parts<Lookup>(shape, slab);
 }
 
+// The channels of the joined columns from `column` on, those in the padding zeros; in place, or a copy.
+inline const float* joined_values(const ConvShape& shape, const Windows& windows, const float* row, int column,
+                                  float* copy) {
+  if (column >= 0 && column + windows.joined <= shape.width)
+    return row + static_cast<ptrdiff_t>(column) * shape.channels;
+  std::memset(copy, 0, static_cast<size_t>(windows.channels) * sizeof(float));
+  const int first = larger(0, -column);
+  const int end = smaller(windows.joined, shape.width - column);
+  if (first < end)
+    std::memcpy(copy + first * shape.channels, row + static_cast<ptrdiff_t>(column + first) * shape.channels,
+                static_cast<size_t>((end - first) * shape.channels) * sizeof(float));
+  return copy;
+}
+
+template <class Lookup>
+void build_joined(const ConvShape& shape, const Windows& windows, const float* row, float* tables) {
+  float copy[most_joined];
+  for (int column = 0; column < shape.out_width; ++column, tables += windows.pixel)
+    Lookup::build(joined_values(shape, windows, row, column * shape.stride_w - shape.pad_w, copy), windows.channels,
+                  tables);
+}
+
 // The tables of one row of pixels.
 template <class Lookup>
 void build_tables(const ConvShape& shape, const Windows& windows, const Slab& slab, int task, const float* x,
@@ -147,6 +191,7 @@ void build_tables(const ConvShape& shape, const Windows& windows, const Slab& sl
   }
   const ptrdiff_t image = slab.first_image + task / extent;
   const float* pixels = x + (image * shape.height + row) * shape.width * shape.channels;
+  if (windows.joined > 1) return build_joined<Lookup>(shape, windows, pixels, tables);
   const float* end = tables + windows.row;
   for (Walk walk(windows.columns); tables != end; walk.next()) {
     if (!walk.inside()) {
@@ -157,7 +202,7 @@ void build_tables(const ConvShape& shape, const Windows& windows, const Slab& sl
     const float* values = pixels + static_cast<ptrdiff_t>(walk.pixel()) * shape.channels;
     for (int group = 0; group < shape.groups; ++group, values += windows.channels) {
       Lookup::build(values, windows.channels, tables);
-      tables += static_cast<ptrdiff_t>(windows.quads) * Lookup::table;
+      tables += static_cast<ptrdiff_t>(windows.tables) * Lookup::table;
     }
   }
 }
@@ -201,7 +246,7 @@ void convolve_part(const ConvShape& shape, const Windows& windows, const Slab& s
                   Lookup::weight_bytes(windows, outputs.first(output_block));
   block.channel = outputs.channel(output_block);
   block.outputs = outputs.count(output_block);
-  tables += static_cast<ptrdiff_t>(outputs.group(output_block)) * windows.quads * Lookup::table;
+  tables += static_cast<ptrdiff_t>(outputs.group(output_block)) * windows.tables * Lookup::table;
 
   ptrdiff_t number = part_start(blocks, parts, task % parts);
   ptrdiff_t start = part_start(pixels, blocks, number);
