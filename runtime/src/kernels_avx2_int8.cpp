@@ -282,9 +282,10 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
     const int padded = part.count > chunk / 2 ? chunk : chunk / 2;
     for (int from = 0; from < padded; from += 16) {
       columns<Strip>(inputs, from, inputs_by_column);
-      for (int group = 0; group < 16 / group_size; ++group)
-        fill_table<Strip>(inputs_by_column + group * group_size * Strip::lanes,
-                          tables + (from / group_size + group) * entries * Strip::lanes);
+      const auto column = [&](int i) { return Strip::load(inputs_by_column + i * Strip::lanes); };
+      for (int i = 0; i < 16; i += group_size)
+        fill_table(column(i), column(i + 1), column(i + 2), column(i + 3),
+                   tables + (from + i) / group_size * entries * Strip::lanes);
     }
     if (padded == chunk)
       add_channels<Strip, 16>(tables, words, piece.channels, narrow);

@@ -113,24 +113,25 @@ struct Piece {
 
 // The signed sums of four inputs; bit i of an entry's number is set where input i is added.
 template <class Strip>
-[[gnu::always_inline]] inline void fill_table(const Element<Strip>* columns, Element<Strip>* table) {
-  const Strip a = Strip::load(columns);
-  const Strip b = Strip::load(columns + Strip::lanes);
-  const Strip c = Strip::load(columns + 2 * Strip::lanes);
-  const Strip d = Strip::load(columns + 3 * Strip::lanes);
-  const Strip none = Strip::zero();
-  const Strip ab = a + b, a_b = a - b, cd = c + d, c_d = c - d;
-  const Strip not_ab = none - ab, not_a_b = none - a_b, not_cd = none - cd, not_c_d = none - c_d;
-  const auto four = [&](Strip rest, Element<Strip>* place) {
-    (not_ab + rest).store(place);
-    (a_b + rest).store(place + Strip::lanes);
-    (not_a_b + rest).store(place + 2 * Strip::lanes);
-    (ab + rest).store(place + 3 * Strip::lanes);
+[[gnu::always_inline]] inline void fill_table(Strip a, Strip b, Strip c, Strip d, Element<Strip>* table) {
+  const Strip ab = a + b, a_b = a - b, not_ab = Strip::zero() - ab, not_a_b = Strip::zero() - a_b;
+  const auto four_less = [&](Strip rest, Element<Strip>* place) {
+    (not_ab - rest).store(place);
+    (a_b - rest).store(place + Strip::lanes);
+    (not_a_b - rest).store(place + 2 * Strip::lanes);
+    (ab - rest).store(place + 3 * Strip::lanes);
   };
-  four(not_cd, table);
-  four(c_d, table + 4 * Strip::lanes);
-  four(not_c_d, table + 8 * Strip::lanes);
-  four(cd, table + 12 * Strip::lanes);
+  const auto four_with = [&](Strip rest, Element<Strip>* place) {
+    (rest - ab).store(place);
+    (rest + a_b).store(place + Strip::lanes);
+    (rest - a_b).store(place + 2 * Strip::lanes);
+    (rest + ab).store(place + 3 * Strip::lanes);
+  };
+  const Strip cd = c + d, c_d = c - d;
+  four_less(cd, table);
+  four_with(c_d, table + 4 * Strip::lanes);
+  four_less(c_d, table + 8 * Strip::lanes);
+  four_with(cd, table + 12 * Strip::lanes);
 }
 
 // The place in the tables of the sum that four bits of `bits` name.

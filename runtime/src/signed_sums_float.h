@@ -52,32 +52,45 @@ struct Strip4 {
 
 alignas(64) constexpr float zeros[chunk] = {};
 
-// Inputs [from, from + 8) of every position, one strip per input.
-template <class Strip>
-void columns(const float* const* inputs, int from, float* columns) {
-  for (int lane = 0; lane < Strip::lanes; lane += 8) {
-    __m256 rows[8];
-    for (int i = 0; i < 8; ++i)
-      rows[i] = lane + i < Strip::lanes ? _mm256_loadu_ps(inputs[lane + i] + from) : _mm256_setzero_ps();
-    transpose(rows);
-    for (int i = 0; i < 8; ++i) {
-      if constexpr (Strip::lanes == 4)
-        _mm_store_ps(columns + i * 4, _mm256_castps256_ps128(rows[i]));
-      else
-        _mm256_store_ps(columns + i * Strip::lanes + lane, rows[i]);
-    }
-  }
+// Four inputs of eight positions, each `step` floats behind the one before, become four vectors.
+[[gnu::always_inline]] inline void columns_of(const float* inputs, int step, __m256 (&columns)[4]) {
+  __m256 rows[4];  // of positions i and i + 4
+  for (int i = 0; i < 4; ++i)
+    rows[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(inputs + i * step)),
+                                   _mm_load_ps(inputs + (i + 4) * step), 1);
+  const __m256 low0 = _mm256_unpacklo_ps(rows[0], rows[1]), high0 = _mm256_unpackhi_ps(rows[0], rows[1]);
+  const __m256 low1 = _mm256_unpacklo_ps(rows[2], rows[3]), high1 = _mm256_unpackhi_ps(rows[2], rows[3]);
+  columns[0] = _mm256_shuffle_ps(low0, low1, 0x44);
+  columns[1] = _mm256_shuffle_ps(low0, low1, 0xEE);
+  columns[2] = _mm256_shuffle_ps(high0, high1, 0x44);
+  columns[3] = _mm256_shuffle_ps(high0, high1, 0xEE);
 }
 
-// The tables of the first `count` inputs, a multiple of 8, of every position.
+// The tables of the first `count` inputs, a multiple of 16, of every position. Inputs are first copied, a cache line of
+// each position at a time: their distances like to be powers of two, and then all of them lie in a few sets of the cache.
 template <class Strip>
 void fill_tables(const float* const* inputs, int count, float* tables) {
-  alignas(64) float inputs_by_column[8 * Strip::lanes];
-  for (int from = 0; from < count; from += 8) {
-    columns<Strip>(inputs, from, inputs_by_column);
-    float* table = tables + from / group_size * entries * Strip::lanes;
-    fill_table<Strip>(inputs_by_column, table);
-    fill_table<Strip>(inputs_by_column + group_size * Strip::lanes, table + entries * Strip::lanes);
+  constexpr int line = 16;
+  constexpr int rows = std::max(8, Strip::lanes);
+  alignas(64) float lines[rows * line] = {};
+  for (int from = 0; from < count; from += line) {
+    for (int lane = 0; lane < Strip::lanes; ++lane) {
+      _mm256_store_ps(lines + lane * line, _mm256_loadu_ps(inputs[lane] + from));
+      _mm256_store_ps(lines + lane * line + 8, _mm256_loadu_ps(inputs[lane] + from + 8));
+    }
+    for (int group = 0; group < line; group += group_size, tables += entries * Strip::lanes) {
+      __m256 low[4], high[4];
+      columns_of(lines + group, line, low);
+      if constexpr (Strip::lanes == 16) {
+        columns_of(lines + 8 * line + group, line, high);
+        fill_table(Strip16{low[0], high[0]}, Strip16{low[1], high[1]}, Strip16{low[2], high[2]}, Strip16{low[3], high[3]}, tables);
+      } else if constexpr (Strip::lanes == 8) {
+        fill_table(Strip8{low[0]}, Strip8{low[1]}, Strip8{low[2]}, Strip8{low[3]}, tables);
+      } else {
+        const auto half = [&](int i) { return Strip4{_mm256_castps256_ps128(low[i])}; };
+        fill_table(half(0), half(1), half(2), half(3), tables);
+      }
+    }
   }
 }
 
@@ -99,9 +112,9 @@ void write_outputs(const ConvShape& shape, const float* sums, const Places& plac
   const auto place_of = [&](int lane, int channel) {
     return (places.first + lane * places.step) * shape.out_channels + channels.first + channel;
   };
-  int channel = 0;
-  for (; channel + 8 <= channels.count; channel += 8)
-    for (int lane = 0; lane < places.count; lane += 8) {
+  const int whole = channels.count / 8 * 8;
+  for (int lane = 0; lane < places.count; lane += 8)  // outermost: the lines of y are written whole
+    for (int channel = 0; channel < whole; channel += 8) {
       __m256 rows[8];
       for (int i = 0; i < 8; ++i) {
         const float* from = sums + (channel + i) * Strip::lanes + lane;
@@ -111,7 +124,7 @@ void write_outputs(const ConvShape& shape, const float* sums, const Places& plac
       for (int i = 0; i < std::min(8, places.count - lane); ++i)
         finish8(rows[i], channels.first + channel, place_of(lane + i, channel), epilogue, y);
     }
-  for (; channel < channels.count; ++channel)
+  for (int channel = whole; channel < channels.count; ++channel)
     for (int lane = 0; lane < places.count; ++lane) {
       const ptrdiff_t place = place_of(lane, channel);
       y[place] = finish(sums[channel * Strip::lanes + lane], channels.first + channel, place, epilogue);

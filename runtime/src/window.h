@@ -1,6 +1,9 @@
 // Which inputs an output depends on. Positions are all outputs of a batch, numbered in the order of memory.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+
 #include "kernels.h"
 
 namespace adaste {
@@ -58,20 +61,29 @@ static inline Chunk chunk_at(const ConvShape& shape, int first, int count) {
       first, count, tap / shape.kernel_w, tap % shape.kernel_w, first % channels, first % channels + count <= channels};
 }
 
-// Copies a window's inputs to `to`; those in the padding are left as they are.
+// Copies a window's inputs to `to`; those in the padding are left as they are. What lies side by side is copied at once:
+// the channels of a group, and without groups all pixels of a row.
 template <class Value>
 static inline void copy_inputs(const ConvShape& shape, const WindowOf<Value>& window, const Chunk& chunk, Value* to) {
+  if (window.image == nullptr) return;
   const int channels = shape.channels / shape.groups;
-  int row = chunk.row, column = chunk.column, channel = chunk.channel;
+  const int pixels = shape.groups == 1 ? shape.kernel_w : 1;  // of a run
+  int row = chunk.row, column = shape.groups == 1 ? 0 : chunk.column;
+  int start = (chunk.column - column) * channels + chunk.channel;  // of what is wanted of the run
   for (int done = 0; done < chunk.count;) {
-    const int left = chunk.count - done;
-    const int run = channels - channel < left ? channels - channel : left;
-    const Value* pixel = pixel_at(shape, window, row, column);
-    if (pixel != nullptr)
-      for (int i = 0; i < run; ++i) to[done + i] = pixel[channel + i];
-    done += run;
-    channel = 0;
-    if (++column == shape.kernel_w) {
+    const int end = std::min(pixels * channels, start + chunk.count - done);
+    const int y = window.row + row;
+    const int x = window.column + column;
+    const int from = std::max(start, -x * channels);
+    const int count = std::min(end, (shape.width - x) * channels) - from;
+    if (y >= 0 && y < shape.height && count > 0)
+      std::memcpy(to + done + (from - start),
+                  window.image + ((static_cast<ptrdiff_t>(y) * shape.width + x) * shape.channels + from),
+                  static_cast<size_t>(count) * sizeof(Value));
+    done += end - start;
+    start = 0;
+    column += pixels;
+    if (column == shape.kernel_w) {
       column = 0;
       ++row;
     }
