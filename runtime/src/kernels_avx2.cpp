@@ -54,12 +54,9 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
     const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
     const float* inputs[Strip::lanes];
     for (int lane = 0; lane < Strip::lanes; ++lane) inputs[lane] = inputs_of(shape, windows[lane], part, copies[lane]);
-    const int padded = part.count > chunk / 2 ? chunk : chunk / 2;
-    fill_tables<Strip>(inputs, padded, tables);
-    if (padded == chunk)
-      add_channels<Strip, 16>(tables, words, piece.channels, sums);
-    else
-      add_channels<Strip, 8>(tables, words, piece.channels, sums);
+    const int groups = groups_of(part.count);
+    fill_tables<Strip>(inputs, groups, tables);
+    add_channels<Strip>(tables, groups, words, piece.channels, sums);
   }
   const auto count = static_cast<int>(std::min<ptrdiff_t>(Strip::lanes, positions(shape) - piece.position));
   const Channels channels{piece.group * outputs + piece.first_output, piece.channels};

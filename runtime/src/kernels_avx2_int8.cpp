@@ -252,7 +252,7 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
   alignas(64) int16_t narrow[most_channels * Strip::lanes];
   alignas(64) int32_t wide[most_channels * Strip::lanes];
   alignas(64) uint8_t copies[Strip::lanes][chunk];
-  alignas(64) int16_t inputs_by_column[16 * Strip::lanes];
+  alignas(64) int16_t inputs_by_column[chunk * Strip::lanes];
   const int outputs = shape.out_channels / shape.groups;
   const int window = static_cast<int>(window_size(shape));
   const Piece piece = piece_of(shape, cut(shape, Strip::lanes, most_channels), task);
@@ -279,18 +279,11 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
     const uint8_t* inputs[Strip::lanes];
     for (int lane = 0; lane < Strip::lanes; ++lane)
       inputs[lane] = inputs_of(shape, windows[lane], levels.zero[lane] + middle, part, copies[lane]);
-    const int padded = part.count > chunk / 2 ? chunk : chunk / 2;
-    for (int from = 0; from < padded; from += 16) {
-      columns<Strip>(inputs, from, inputs_by_column);
-      const auto column = [&](int i) { return Strip::load(inputs_by_column + i * Strip::lanes); };
-      for (int i = 0; i < 16; i += group_size)
-        fill_table(column(i), column(i + 1), column(i + 2), column(i + 3),
-                   tables + (from + i) / group_size * entries * Strip::lanes);
-    }
-    if (padded == chunk)
-      add_channels<Strip, 16>(tables, words, piece.channels, narrow);
-    else
-      add_channels<Strip, 8>(tables, words, piece.channels, narrow);
+    const int groups = groups_of(part.count);
+    for (int from = 0; from < std::min(chunk, groups * group_size); from += 16)
+      columns<Strip>(inputs, from, inputs_by_column + from * Strip::lanes);
+    fill_groups<Strip>(inputs_by_column, groups, tables);
+    add_channels<Strip>(tables, groups, words, piece.channels, narrow);
     if (first / chunk % safe_chunks == safe_chunks - 1 || first + chunk >= window) flush(sums, narrow, wide);
   }
   const auto* weight_sums = reinterpret_cast<const int32_t*>(static_cast<const char*>(prepared) + word_bytes(shape));

@@ -87,12 +87,12 @@ void add_row(const ConvShape& shape, const float* const (&rows)[Strip::lanes], p
     for (int lane = 0; lane < Strip::lanes; ++lane)
       inputs[lane] =
           rows[lane] != nullptr ? rows[lane] + static_cast<ptrdiff_t>(column) * shape.channels + channel : zeros;
-    fill_tables<Strip>(inputs, chunk, tables);
+    fill_tables<Strip>(inputs, all_groups, tables);
     for (int tap = 0; tap < shape.kernel_w; ++tap) {
       const int output = column + shape.pad_w - tap;
       if (output < columns.first || output >= columns.end) continue;
       float* place = sums + static_cast<ptrdiff_t>(output - columns.first) * channels * Strip::lanes;
-      add_channels<Strip, chunk / group_size>(tables, words + tap * taps, channels, place);
+      add_channels<Strip>(tables, all_groups, words + tap * taps, channels, place);
     }
   }
 }

@@ -52,46 +52,42 @@ struct Strip4 {
 
 alignas(64) constexpr float zeros[chunk] = {};
 
-// Four inputs of eight positions, each `step` floats behind the one before, become four vectors.
-[[gnu::always_inline]] inline void columns_of(const float* inputs, int step, __m256 (&columns)[4]) {
+// Four inputs of eight positions become four columns, `step` floats apart.
+[[gnu::always_inline]] inline void transpose_four(const float* const* inputs, int from, float* columns, int step) {
   __m256 rows[4];  // of positions i and i + 4
   for (int i = 0; i < 4; ++i)
-    rows[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_load_ps(inputs + i * step)),
-                                   _mm_load_ps(inputs + (i + 4) * step), 1);
+    rows[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(inputs[i] + from)),
+                                   _mm_loadu_ps(inputs[i + 4] + from), 1);
   const __m256 low0 = _mm256_unpacklo_ps(rows[0], rows[1]), high0 = _mm256_unpackhi_ps(rows[0], rows[1]);
   const __m256 low1 = _mm256_unpacklo_ps(rows[2], rows[3]), high1 = _mm256_unpackhi_ps(rows[2], rows[3]);
-  columns[0] = _mm256_shuffle_ps(low0, low1, 0x44);
-  columns[1] = _mm256_shuffle_ps(low0, low1, 0xEE);
-  columns[2] = _mm256_shuffle_ps(high0, high1, 0x44);
-  columns[3] = _mm256_shuffle_ps(high0, high1, 0xEE);
+  _mm256_store_ps(columns, _mm256_shuffle_ps(low0, low1, 0x44));
+  _mm256_store_ps(columns + step, _mm256_shuffle_ps(low0, low1, 0xEE));
+  _mm256_store_ps(columns + 2 * step, _mm256_shuffle_ps(high0, high1, 0x44));
+  _mm256_store_ps(columns + 3 * step, _mm256_shuffle_ps(high0, high1, 0xEE));
 }
 
-// The tables of the first `count` inputs, a multiple of 16, of every position. Inputs are first copied, a cache line of
-// each position at a time: their distances like to be powers of two, and then all of them lie in a few sets of the cache.
+[[gnu::always_inline]] inline void transpose_four(const float* const* inputs, int from, float* columns) {
+  __m128 rows[4];
+  for (int i = 0; i < 4; ++i) rows[i] = _mm_loadu_ps(inputs[i] + from);
+  _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]);
+  for (int i = 0; i < 4; ++i) _mm_store_ps(columns + 4 * i, rows[i]);
+}
+
+// The tables of a chunk of every position: `groups` of them. A cache line of each position is read at a time: distances
+// of positions like to be powers of two, and then all their lines share a few sets of the cache.
 template <class Strip>
-void fill_tables(const float* const* inputs, int count, float* tables) {
+void fill_tables(const float* const* inputs, int groups, float* tables) {
   constexpr int line = 16;
-  constexpr int rows = std::max(8, Strip::lanes);
-  alignas(64) float lines[rows * line] = {};
-  for (int from = 0; from < count; from += line) {
-    for (int lane = 0; lane < Strip::lanes; ++lane) {
-      _mm256_store_ps(lines + lane * line, _mm256_loadu_ps(inputs[lane] + from));
-      _mm256_store_ps(lines + lane * line + 8, _mm256_loadu_ps(inputs[lane] + from + 8));
-    }
-    for (int group = 0; group < line; group += group_size, tables += entries * Strip::lanes) {
-      __m256 low[4], high[4];
-      columns_of(lines + group, line, low);
-      if constexpr (Strip::lanes == 16) {
-        columns_of(lines + 8 * line + group, line, high);
-        fill_table(Strip16{low[0], high[0]}, Strip16{low[1], high[1]}, Strip16{low[2], high[2]}, Strip16{low[3], high[3]}, tables);
-      } else if constexpr (Strip::lanes == 8) {
-        fill_table(Strip8{low[0]}, Strip8{low[1]}, Strip8{low[2]}, Strip8{low[3]}, tables);
-      } else {
-        const auto half = [&](int i) { return Strip4{_mm256_castps256_ps128(low[i])}; };
-        fill_table(half(0), half(1), half(2), half(3), tables);
+  alignas(64) float columns[chunk * Strip::lanes];
+  for (int from = 0; from < std::min(chunk, groups * group_size); from += line)
+    for (int lane = 0; lane < Strip::lanes; lane += 8)
+      for (int i = from; i < from + line; i += 4) {
+        if constexpr (Strip::lanes == 4)
+          transpose_four(inputs, i, columns + i * 4);
+        else
+          transpose_four(inputs + lane, i, columns + i * Strip::lanes + lane, Strip::lanes);
       }
-    }
-  }
+  fill_groups<Strip>(columns, groups, tables);
 }
 
 // The positions of a strip: `count` of them, `step` apart.
