@@ -15,7 +15,7 @@ extern const ConvKernel float_kernel;        // float32 weights: likewise
 extern const ConvKernel avx2_kernel;
 extern const ConvKernel avx2_depthwise_kernel;
 extern const ConvKernel avx2_int8_kernel;
-extern const ConvKernel avx2_rows_kernel;
+extern const ConvKernel avx2_blocks_kernel;
 extern const ConvKernel avx512_kernel;
 extern const ConvKernel avx512_strips_kernel;
 extern const ConvKernel vnni_kernel;  // with 8-bit activations

@@ -58,9 +58,11 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
     fill_tables<Strip>(inputs, groups, tables);
     add_channels<Strip>(tables, groups, words, piece.channels, sums);
   }
-  const auto count = static_cast<int>(std::min<ptrdiff_t>(Strip::lanes, positions(shape) - piece.position));
+  ptrdiff_t places[Strip::lanes];
+  for (int lane = 0; lane < Strip::lanes; ++lane)
+    places[lane] = piece.position + lane < positions(shape) ? piece.position + lane : -1;
   const Channels channels{piece.group * outputs + piece.first_output, piece.channels};
-  write_outputs<Strip>(shape, sums, {piece.position, 1, count}, channels, epilogue, y);
+  write_outputs<Strip>(shape, sums, places, channels, epilogue, y);
 }
 
 void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const void* prepared,

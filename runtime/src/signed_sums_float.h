@@ -90,26 +90,18 @@ void fill_tables(const float* const* inputs, int groups, float* tables) {
   fill_groups<Strip>(columns, groups, tables);
 }
 
-// The positions of a strip: `count` of them, `step` apart.
-struct Places {
-  ptrdiff_t first, step;
-  int count;
-};
-
 // Output channels, numbered over all groups.
 struct Channels {
   int first, count;
 };
 
-// From sums in the order (channel, position) to outputs in the order (position, channel).
+// From sums in the order (channel, position) to outputs in the order (position, channel). `places` are the positions
+// of the strip in y, counted in pixels; negative where there is none.
 template <class Strip>
-void write_outputs(const ConvShape& shape, const float* sums, const Places& places, const Channels& channels,
-                   const Epilogue& epilogue, float* y) {
-  const auto place_of = [&](int lane, int channel) {
-    return (places.first + lane * places.step) * shape.out_channels + channels.first + channel;
-  };
+void write_outputs(const ConvShape& shape, const float* sums, const ptrdiff_t (&places)[Strip::lanes],
+                   const Channels& channels, const Epilogue& epilogue, float* y) {
   const int whole = channels.count / 8 * 8;
-  for (int lane = 0; lane < places.count; lane += 8)  // outermost: the lines of y are written whole
+  for (int lane = 0; lane < Strip::lanes; lane += 8)  // outermost: the lines of y are written whole
     for (int channel = 0; channel < whole; channel += 8) {
       __m256 rows[8];
       for (int i = 0; i < 8; ++i) {
@@ -117,12 +109,14 @@ void write_outputs(const ConvShape& shape, const float* sums, const Places& plac
         rows[i] = Strip::lanes == 4 ? _mm256_castps128_ps256(_mm_load_ps(from)) : _mm256_loadu_ps(from);
       }
       transpose(rows);
-      for (int i = 0; i < std::min(8, places.count - lane); ++i)
-        finish8(rows[i], channels.first + channel, place_of(lane + i, channel), epilogue, y);
+      for (int i = 0; i < std::min(8, Strip::lanes); ++i)
+        if (places[lane + i] >= 0)
+          finish8(rows[i], channels.first + channel, places[lane + i] * shape.out_channels + channels.first + channel,
+                  epilogue, y);
     }
-  for (int channel = whole; channel < channels.count; ++channel)
-    for (int lane = 0; lane < places.count; ++lane) {
-      const ptrdiff_t place = place_of(lane, channel);
+  for (int lane = 0; lane < Strip::lanes; ++lane)
+    for (int channel = whole; channel < channels.count && places[lane] >= 0; ++channel) {
+      const ptrdiff_t place = places[lane] * shape.out_channels + channels.first + channel;
       y[place] = finish(sums[channel * Strip::lanes + lane], channels.first + channel, place, epilogue);
     }
 }
