@@ -151,9 +151,13 @@ const uint8_t* inputs_of(const ConvShape& shape, const ByteWindow& window, int z
     const uint8_t* pixel = pixel_at(shape, window, part.row, part.column);
     if (pixel != nullptr) return pixel + part.channel;
   }
-  std::memset(copy, zero, static_cast<size_t>(part.count));
   std::memset(copy + part.count, middle, static_cast<size_t>(chunk - part.count));
-  copy_inputs(shape, window, part, copy);
+  copy_inputs(shape, window, part, copy, [zero](const uint8_t* from, int count, uint8_t* to) {
+    if (from != nullptr)
+      std::memcpy(to, from, static_cast<size_t>(count));
+    else
+      std::memset(to, zero, static_cast<size_t>(count));
+  });
   return copy;
 }
 
