@@ -87,13 +87,15 @@ Grid grid_of(const ConvShape& shape) {
   const int outputs = shape.out_channels / shape.groups;
   const int strips = static_cast<int>((static_cast<ptrdiff_t>(shape.batch) * blocks.of_image() + Strip::lanes - 1) /
                                       Strip::lanes);
-  // A few strips alone would leave threads without work; but parts overlap as blocks do.
-  const int most_parts = strips >= 4 ? 1 : std::min(blocks.height, std::clamp(blocks.height / 3, 2, 4));
-  const int part_rows = ceil_div(blocks.height, most_parts);
+  // Too few strips leave threads without work. Parts of rows overlap as blocks do, parts of channels make all tables
+  // again.
+  const int part_rows = ceil_div(blocks.height, std::min(blocks.height, ceil_div(shape.threads, strips * shape.groups)));
+  const int row_parts = ceil_div(blocks.height, part_rows);
   // The sums of as many rows as the kernel has are in use at a time.
   const int most_channels = std::max(64, cached_sums / (shape.kernel_h * blocks.width));
-  const int part_channels = ceil_div(outputs, ceil_div(outputs, most_channels));
-  return {blocks, strips, ceil_div(blocks.height, part_rows), part_rows, ceil_div(outputs, part_channels), part_channels};
+  const int wanted = channels_per_task(shape, outputs, static_cast<ptrdiff_t>(strips) * row_parts * shape.groups);
+  const int part_channels = ceil_div(outputs, ceil_div(outputs, std::min(most_channels, wanted)));
+  return {blocks, strips, row_parts, part_rows, ceil_div(outputs, part_channels), part_channels};
 }
 
 int stages(const ConvShape& /*shape*/) { return 1; }
@@ -115,14 +117,14 @@ struct Task {
   Channels channels;
   const uint64_t* words;  // of the first tap
   ptrdiff_t tap_words;
-  Window windows[Strip::lanes];    // of each block's first output
+  Window windows[Strip::lanes];    // of each block's first output; no image beyond the last block
   ptrdiff_t places[Strip::lanes];  // of that output, counted in pixels of all images
   int rows_left[Strip::lanes], columns_left[Strip::lanes];  // of each block that are in the image
 
   float* sums;
 };
 
-// A block's part of the image. Beyond the last block there is nothing.
+// A block's part of the image.
 void place_lane(const ConvShape& shape, const Grid& grid, ptrdiff_t block, int first_row, const float* x, int lane,
                 Task& task) {
   const ptrdiff_t image = block / grid.blocks.of_image();
@@ -183,15 +185,23 @@ void add_taps(const ConvShape& shape, const Task& task, int row, int column, con
   }
 }
 
-// One pixel of the blocks' inputs with all its channels.
-void add_pixel(const ConvShape& shape, const Task& task, int row, int column, float* tables) {
-  const float* pixels[Strip::lanes];
+// The pixels at one place of all blocks' inputs, null in the padding; false where all are.
+bool find_pixels(const ConvShape& shape, const Task& task, int row, int column, const float* (&pixels)[Strip::lanes]) {
   bool any = false;
   for (int lane = 0; lane < Strip::lanes; ++lane) {
-    pixels[lane] = pixel_at(shape, task.windows[lane], row, column);
-    any = any || pixels[lane] != nullptr;
+    const Window& window = task.windows[lane];
+    const auto y = static_cast<unsigned>(window.row + row), x = static_cast<unsigned>(window.column + column);
+    const bool inside = window.image != nullptr && y < static_cast<unsigned>(shape.height) && x < static_cast<unsigned>(shape.width);
+    pixels[lane] = inside ? window.image + (static_cast<ptrdiff_t>(y) * shape.width + x) * shape.channels : nullptr;
+    any = any || inside;
   }
-  if (!any) return;
+  return any;
+}
+
+// One place of the blocks' inputs with all its channels.
+void add_pixel(const ConvShape& shape, const Task& task, int row, int column, float* tables) {
+  const float* pixels[Strip::lanes];
+  if (!find_pixels(shape, task, row, column, pixels)) return;
   const int outputs = shape.out_channels / shape.groups;
   const uint64_t* words = task.words;
   for (int channel = 0; channel < shape.channels / shape.groups; channel += chunk, words += outputs) {

@@ -69,6 +69,13 @@ void prepare_words(const ConvShape& shape, const uint8_t* rows, uint64_t* word) 
 // With few output channels per group the tables cost more than they save.
 bool supports(const ConvShape& shape) { return shape.out_channels / shape.groups >= 8; }
 
+// Many channels share a table, but `pieces` alone may leave threads without work: how many output channels a task is
+// given then.
+int channels_per_task(const ConvShape& shape, int outputs, ptrdiff_t pieces) {
+  const auto parts = static_cast<int>((shape.threads + pieces - 1) / pieces);
+  return std::min(outputs, std::max(64, (outputs + parts - 1) / parts));
+}
+
 // How the work is cut: strips of `lanes` positions times parts of the output channels of a group, at most `most`.
 struct Tasks {
   int lanes, outputs, part_size, parts;
@@ -79,8 +86,7 @@ struct Tasks {
 [[maybe_unused]] Tasks cut(const ConvShape& shape, int lanes, int most) {
   const int outputs = shape.out_channels / shape.groups;
   const ptrdiff_t strips = (positions(shape) + lanes - 1) / lanes;
-  // Many channels share a table, but a few strips alone would leave threads without work.
-  const int part_size = std::min(outputs, strips * shape.groups >= 4 ? most : most / 2);
+  const int part_size = std::min(most, channels_per_task(shape, outputs, strips * shape.groups));
   const int parts = (outputs + part_size - 1) / part_size;
   return {lanes, outputs, part_size, parts, strips, static_cast<int>(strips) * shape.groups * parts};
 }
