@@ -37,6 +37,7 @@ ConvShape random_shape(Random& random) {
   shape.pad_w = between(random, 0, 3);
   shape.height = std::max(between(random, 1, 9), shape.kernel_h - 2 * shape.pad_h);
   shape.width = std::max(between(random, 1, 9), shape.kernel_w - 2 * shape.pad_w);
+  shape.threads = between(random, 1, 6);
   shape.groups = random() % 3 == 0 ? between(random, 1, 20) : 1;
   const int most = shape.groups == 1 ? 140 : 10;
   if (random() % 8 == 0) {  // a layer that kernels for large images take

@@ -49,7 +49,8 @@ bool convolve_once(const std::string& name, const std::array<int, 14>& sizes, co
                    const std::optional<Values>& scale, const std::optional<Values>& shift,
                    const std::optional<Values>& residual, bool relu, const std::optional<std::array<float, 2>>& range,
                    int threads, const Result& y) {
-  const ConvShape shape = shape_from(sizes);
+  ConvShape shape = shape_from(sizes);
+  shape.threads = threads;
   const ConvKernel& kernel = kernel_named(name);
   if (!kernel.supports(shape)) return false;
   const Memory prepared(kernel.weight_bytes(shape));

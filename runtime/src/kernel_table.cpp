@@ -10,7 +10,7 @@ namespace adaste {
 const Kernels& binary_kernels() {
   static const Kernels kernels = {
 #if defined(__x86_64__)
-      &avx2_depthwise_kernel, &avx512_five_kernel, &avx512_six_kernel, &avx2_rows_kernel, &avx2_kernel,
+      &avx2_depthwise_kernel, &avx512_five_kernel, &avx512_six_kernel, &avx2_blocks_kernel, &avx2_kernel,
 #elif defined(__aarch64__)
       &neon_kernel,
 #endif

@@ -16,7 +16,7 @@ extern const ConvKernel amx_kernel;  // with 8-bit activations
 extern const ConvKernel avx2_kernel;
 extern const ConvKernel avx2_depthwise_kernel;
 extern const ConvKernel avx2_int8_kernel;
-extern const ConvKernel avx2_rows_kernel;
+extern const ConvKernel avx2_blocks_kernel;
 extern const ConvKernel avx512_five_kernel;
 extern const ConvKernel avx512_six_kernel;
 extern const ConvKernel vnni_kernel;  // with 8-bit activations

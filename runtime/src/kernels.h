@@ -10,7 +10,8 @@
 // - The tasks of a stage run in any order and on any thread, each exactly once; a stage starts when the one before has
 //   ended. `scratch` is shared by all tasks and keeps its contents between the stages of one call, not between calls.
 // - The shape passed to `prepare` differs from the one passed to `run` in nothing but `batch`, so what `supports`,
-//   `weight_bytes` and `prepare` do must not depend on the batch; `scratch_bytes`, `stages` and `tasks` may.
+//   `weight_bytes` and `prepare` do must not depend on the batch; `scratch_bytes`, `stages` and `tasks` may. None of the
+//   first three may depend on `threads`.
 // - Sizes are checked before: every extent is positive, channels and out_channels are divisible by groups, K (below) is
 //   at most 2^22, and x and y have fewer than 2^31 elements per image. The whole batch may have more: compute offsets
 //   in ptrdiff_t or size_t.
@@ -32,6 +33,7 @@ struct ConvShape {
   int batch, height, width, channels;
   int out_height, out_width, out_channels;
   int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, groups;
+  int threads = 1;  // how many will share the work: as many tasks are enough where each has a cost of its own
 };
 
 // y = relu(scale * conv + shift + residual); a null pointer means 1, 0, none. scale and shift have out_channels

@@ -24,14 +24,24 @@ int lanes_for(const ConvShape& shape) { return positions(shape) > 8 ? 16 : posit
 
 int tasks(const ConvShape& shape, int /*stage*/) { return cut(shape, lanes_for(shape), most_channels).count; }
 
-// The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`, followed by zeros.
+// Copies a few floats, or zeros, in vectors and without a call; the last vector is filled with zeros.
+inline void copy_floats(const float* from, int count, float* to) {
+  alignas(32) static constexpr int32_t masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  if (from == nullptr) from = zeros;
+  for (; count > 8; count -= 8, from += 8, to += 8) _mm256_storeu_ps(to, _mm256_loadu_ps(from));
+  const __m256i mask = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(masks + 8 - count));
+  _mm256_storeu_ps(to, _mm256_maskload_ps(from, mask));
+}
+
+// The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`, followed by zeros. Up to
+// seven floats behind the chunk are written, too.
 const float* inputs_of(const ConvShape& shape, const Window& window, const Chunk& part, float* copy) {
   if (part.one_pixel && part.count == chunk) {
     const float* pixel = pixel_at(shape, window, part.row, part.column);
     return pixel != nullptr ? pixel + part.channel : zeros;
   }
-  std::memset(copy, 0, chunk * sizeof(float));
-  copy_inputs(shape, window, part, copy);
+  copy_inputs(shape, window, part, copy, copy_floats);
+  if (part.count < chunk) copy_floats(zeros, chunk - part.count, copy + part.count);
   return copy;
 }
 
@@ -40,7 +50,7 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
               float* y) {
   alignas(64) float tables[table_elements<Strip>];
   alignas(64) float sums[most_channels * Strip::lanes];
-  alignas(64) float copies[Strip::lanes][chunk];
+  alignas(64) float copies[Strip::lanes * chunk + 8];
   const int outputs = shape.out_channels / shape.groups;
   const int window = static_cast<int>(window_size(shape));
   const Piece piece = piece_of(shape, cut(shape, Strip::lanes, most_channels), task);
@@ -53,17 +63,16 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
   for (int first = 0; first < window; first += chunk, words += outputs) {
     const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
     const float* inputs[Strip::lanes];
-    for (int lane = 0; lane < Strip::lanes; ++lane) inputs[lane] = inputs_of(shape, windows[lane], part, copies[lane]);
-    const int padded = part.count > chunk / 2 ? chunk : chunk / 2;
-    fill_tables<Strip>(inputs, padded, tables);
-    if (padded == chunk)
-      add_channels<Strip, 16>(tables, words, piece.channels, sums);
-    else
-      add_channels<Strip, 8>(tables, words, piece.channels, sums);
+    for (int lane = 0; lane < Strip::lanes; ++lane) inputs[lane] = inputs_of(shape, windows[lane], part, copies + lane * chunk);
+    const int groups = groups_of(part.count);
+    fill_tables<Strip>(inputs, groups, tables);
+    add_channels<Strip>(tables, groups, words, piece.channels, sums);
   }
-  const auto count = static_cast<int>(std::min<ptrdiff_t>(Strip::lanes, positions(shape) - piece.position));
+  ptrdiff_t places[Strip::lanes];
+  for (int lane = 0; lane < Strip::lanes; ++lane)
+    places[lane] = piece.position + lane < positions(shape) ? piece.position + lane : -1;
   const Channels channels{piece.group * outputs + piece.first_output, piece.channels};
-  write_outputs<Strip>(shape, sums, {piece.position, 1, count}, channels, epilogue, y);
+  write_outputs<Strip>(shape, sums, places, channels, epilogue, y);
 }
 
 void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const void* prepared,

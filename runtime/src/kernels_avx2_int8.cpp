@@ -151,9 +151,13 @@ const uint8_t* inputs_of(const ConvShape& shape, const ByteWindow& window, int z
     const uint8_t* pixel = pixel_at(shape, window, part.row, part.column);
     if (pixel != nullptr) return pixel + part.channel;
   }
-  std::memset(copy, zero, static_cast<size_t>(part.count));
   std::memset(copy + part.count, middle, static_cast<size_t>(chunk - part.count));
-  copy_inputs(shape, window, part, copy);
+  copy_inputs(shape, window, part, copy, [zero](const uint8_t* from, int count, uint8_t* to) {
+    if (from != nullptr)
+      std::memcpy(to, from, static_cast<size_t>(count));
+    else
+      std::memset(to, zero, static_cast<size_t>(count));
+  });
   return copy;
 }
 
@@ -252,7 +256,7 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
   alignas(64) int16_t narrow[most_channels * Strip::lanes];
   alignas(64) int32_t wide[most_channels * Strip::lanes];
   alignas(64) uint8_t copies[Strip::lanes][chunk];
-  alignas(64) int16_t inputs_by_column[16 * Strip::lanes];
+  alignas(64) int16_t inputs_by_column[chunk * Strip::lanes];
   const int outputs = shape.out_channels / shape.groups;
   const int window = static_cast<int>(window_size(shape));
   const Piece piece = piece_of(shape, cut(shape, Strip::lanes, most_channels), task);
@@ -279,17 +283,11 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
     const uint8_t* inputs[Strip::lanes];
     for (int lane = 0; lane < Strip::lanes; ++lane)
       inputs[lane] = inputs_of(shape, windows[lane], levels.zero[lane] + middle, part, copies[lane]);
-    const int padded = part.count > chunk / 2 ? chunk : chunk / 2;
-    for (int from = 0; from < padded; from += 16) {
-      columns<Strip>(inputs, from, inputs_by_column);
-      for (int group = 0; group < 16 / group_size; ++group)
-        fill_table<Strip>(inputs_by_column + group * group_size * Strip::lanes,
-                          tables + (from / group_size + group) * entries * Strip::lanes);
-    }
-    if (padded == chunk)
-      add_channels<Strip, 16>(tables, words, piece.channels, narrow);
-    else
-      add_channels<Strip, 8>(tables, words, piece.channels, narrow);
+    const int groups = groups_of(part.count);
+    for (int from = 0; from < std::min(chunk, groups * group_size); from += 16)
+      columns<Strip>(inputs, from, inputs_by_column + from * Strip::lanes);
+    fill_groups<Strip>(inputs_by_column, groups, tables);
+    add_channels<Strip>(tables, groups, words, piece.channels, narrow);
     if (first / chunk % safe_chunks == safe_chunks - 1 || first + chunk >= window) flush(sums, narrow, wide);
   }
   const auto* weight_sums = reinterpret_cast<const int32_t*>(static_cast<const char*>(prepared) + word_bytes(shape));

@@ -62,6 +62,7 @@ void Network::prepare_steps() {
   for (Node& node : graph_.nodes) {
     Step step{&node, nullptr, {}, {0, 0, true}, 0, 0};
     if (node.op == Op::convolution) {
+      node.shape.threads = options_.threads;
       step.kernel = &choose_kernel(kernels_for(node, options_.int8), node.shape, forced);
       scratch = std::max(scratch, step.kernel->scratch_bytes(node.shape));
       require(scratch <= static_cast<size_t>(options_.limits.scratch_bytes), "the ", node.name, " -> '",

@@ -1,13 +1,15 @@
 // Convolution with one-bit weights without a multiplication, by tables of signed sums; what the AVX2 kernels share.
 //
-// Four activations a, b, c, d have 16 signed sums +-a +-b +-c +-d. They are made once and used by every output channel:
-// four bits of its weights are the place of its sum in the table, so one load and one addition do four
+// Five activations a, b, c, d, e have 32 signed sums +-a +-b +-c +-d +-e. They are made once and used by every output
+// channel: five bits of its weights are the place of its sum in the table, so one load and one addition do five
 // multiply-additions. A table entry is the same sum for a strip of output positions, side by side in vectors. With
-// float32 activations that is 2 loads x 8 positions x 4 weights per cycle, four times what fused multiply-adds reach;
-// and the weights stay single bits all the way from memory.
+// float32 activations that is 2 loads x 8 positions x 5 weights per cycle, five times what fused multiply-adds reach;
+// and the weights stay single bits all the way from memory. Tables of four inputs are made faster and used slower, the
+// better choice for fewer than about 100 channels per table only; tables of six do not fit into the cache.
 //
 // A task is one strip and one part of the output channels. It walks over the window in chunks of 64 inputs, whose
-// tables (16 KiB) stay in the first-level cache, and keeps the sums of all its channels beside them.
+// tables (25 KiB: 12 of five inputs, one of four) stay in the first-level cache, and keeps the sums of all its channels
+// beside them.
 //
 // A type Strip has an Element (float or int16_t), `lanes` positions, load, store, zero, + and -; and pin(), which keeps
 // a compiler from computing the addresses of all entries first and running out of registers.
@@ -25,14 +27,19 @@ namespace adaste {
 namespace {
 
 constexpr int chunk = 64;      // inputs whose tables are held at a time: one word of weight bits per channel
-constexpr int group_size = 4;  // inputs per table
-constexpr int entries = 16;    // signed sums of a group
+constexpr int group_size = 5;  // inputs per table, but for the last of a chunk
+constexpr int entries = 32;    // signed sums of a group
+constexpr int all_groups = 13;   // of a chunk
+constexpr int some_groups = 7;   // of one that is filled by about half
 
 template <class Strip>
 using Element = typename Strip::Element;
 
 template <class Strip>
-constexpr int table_elements = chunk / group_size * entries * Strip::lanes;
+constexpr int table_elements = (chunk / group_size * entries + entries / 2) * Strip::lanes;
+
+// How many groups a chunk of so many inputs is given; inputs behind the last are zeros.
+constexpr int groups_of(int inputs) { return inputs > some_groups * group_size ? all_groups : some_groups; }
 
 int chunks_of(const ConvShape& shape) { return static_cast<int>((window_size(shape) + chunk - 1) / chunk); }
 
@@ -62,6 +69,13 @@ void prepare_words(const ConvShape& shape, const uint8_t* rows, uint64_t* word) 
 // With few output channels per group the tables cost more than they save.
 bool supports(const ConvShape& shape) { return shape.out_channels / shape.groups >= 8; }
 
+// Many channels share a table, but `pieces` alone may leave threads without work: how many output channels a task is
+// given then.
+int channels_per_task(const ConvShape& shape, int outputs, ptrdiff_t pieces) {
+  const auto parts = static_cast<int>((shape.threads + pieces - 1) / pieces);
+  return std::min(outputs, std::max(64, (outputs + parts - 1) / parts));
+}
+
 // How the work is cut: strips of `lanes` positions times parts of the output channels of a group, at most `most`.
 struct Tasks {
   int lanes, outputs, part_size, parts;
@@ -72,8 +86,7 @@ struct Tasks {
 [[maybe_unused]] Tasks cut(const ConvShape& shape, int lanes, int most) {
   const int outputs = shape.out_channels / shape.groups;
   const ptrdiff_t strips = (positions(shape) + lanes - 1) / lanes;
-  // Many channels share a table, but a few strips alone would leave threads without work.
-  const int part_size = std::min(outputs, strips * shape.groups >= 4 ? most : most / 2);
+  const int part_size = std::min(most, channels_per_task(shape, outputs, strips * shape.groups));
   const int parts = (outputs + part_size - 1) / part_size;
   return {lanes, outputs, part_size, parts, strips, static_cast<int>(strips) * shape.groups * parts};
 }
@@ -111,36 +124,62 @@ struct Piece {
   }
 }
 
-// The signed sums of four inputs; bit i of an entry's number is set where input i is added.
-template <class Strip>
-[[gnu::always_inline]] inline void fill_table(const Element<Strip>* columns, Element<Strip>* table) {
-  const Strip a = Strip::load(columns);
-  const Strip b = Strip::load(columns + Strip::lanes);
-  const Strip c = Strip::load(columns + 2 * Strip::lanes);
-  const Strip d = Strip::load(columns + 3 * Strip::lanes);
-  const Strip none = Strip::zero();
-  const Strip ab = a + b, a_b = a - b, cd = c + d, c_d = c - d;
-  const Strip not_ab = none - ab, not_a_b = none - a_b, not_cd = none - cd, not_c_d = none - c_d;
-  const auto four = [&](Strip rest, Element<Strip>* place) {
-    (not_ab + rest).store(place);
-    (a_b + rest).store(place + Strip::lanes);
-    (not_a_b + rest).store(place + 2 * Strip::lanes);
-    (ab + rest).store(place + 3 * Strip::lanes);
-  };
-  four(not_cd, table);
-  four(c_d, table + 4 * Strip::lanes);
-  four(not_c_d, table + 8 * Strip::lanes);
-  four(cd, table + 12 * Strip::lanes);
+// Calls function(i, sum) for the sums of four inputs that have the last of them added: 8 <= i < 16; bit j of i is set
+// where input j is added.
+template <class Strip, class Function>
+[[gnu::always_inline]] inline void eight_sums(const Element<Strip>* columns, const Function& function) {
+  const auto column = [&](int i) { return Strip::load(columns + i * Strip::lanes); };
+  const Strip more = column(0) + column(1), less = column(0) - column(1);
+  const Strip without = column(3) - column(2), with = column(3) + column(2);
+  function(8, without - more);
+  function(9, without + less);
+  function(10, without - less);
+  function(11, without + more);
+  function(12, with - more);
+  function(13, with + less);
+  function(14, with - less);
+  function(15, with + more);
 }
 
-// The place in the tables of the sum that four bits of `bits` name.
+// The signed sums of five inputs. Half of all sums are the others with the opposite sign.
+template <class Strip>
+[[gnu::always_inline]] inline void fill_five(const Element<Strip>* columns, Element<Strip>* table) {
+  const Strip fifth = Strip::load(columns + 4 * Strip::lanes), not_fifth = Strip::zero() - fifth;
+  eight_sums<Strip>(columns, [&](int i, Strip sum) {
+    (sum - fifth).store(table + i * Strip::lanes);
+    (not_fifth - sum).store(table + (15 - i) * Strip::lanes);
+    (sum + fifth).store(table + (16 + i) * Strip::lanes);
+    (fifth - sum).store(table + (31 - i) * Strip::lanes);
+  });
+}
+
+template <class Strip>
+[[gnu::always_inline]] inline void fill_four(const Element<Strip>* columns, Element<Strip>* table) {
+  eight_sums<Strip>(columns, [&](int i, Strip sum) {
+    sum.store(table + i * Strip::lanes);
+    (Strip::zero() - sum).store(table + (15 - i) * Strip::lanes);
+  });
+}
+
+// The tables of a chunk's inputs, one strip per input: all of them, or `some_groups`.
+template <class Strip>
+void fill_groups(const Element<Strip>* columns, int groups, Element<Strip>* tables) {
+  constexpr int fives = all_groups - 1;
+  for (int group = 0; group < std::min(groups, fives); ++group)
+    fill_five<Strip>(columns + group * group_size * Strip::lanes, tables + group * entries * Strip::lanes);
+  if (groups > fives)
+    fill_four<Strip>(columns + fives * group_size * Strip::lanes, tables + fives * entries * Strip::lanes);
+}
+
+// The place in the tables of the sum that a group's bits of `bits` name.
 template <class Strip, int group>
 inline const Element<Strip>* entry(const Element<Strip>* tables, uint64_t bits) {
   constexpr int bytes = Strip::lanes * static_cast<int>(sizeof(Element<Strip>));
   constexpr int log_bytes = bytes == 64 ? 6 : bytes == 32 ? 5 : 4;
   constexpr int turn = (group * group_size - log_bytes + 64) % 64;
   const uint64_t turned = bits >> turn | bits << (64 - turn) % 64;  // one instruction, unlike a shift of a copy
-  const auto offset = static_cast<ptrdiff_t>(turned & (15U << log_bytes));
+  constexpr unsigned mask = group < all_groups - 1 ? 31 : 15;
+  const auto offset = static_cast<ptrdiff_t>(turned & (mask << log_bytes));
   const auto* place = reinterpret_cast<const char*>(tables) + offset;
   return reinterpret_cast<const Element<Strip>*>(place) + group * entries * Strip::lanes;
 }
@@ -178,12 +217,20 @@ inline void add_one(const Element<Strip>* tables, uint64_t word, Element<Strip>*
 }
 
 template <class Strip, int Groups>
-void add_channels(const Element<Strip>* tables, const uint64_t* words, int channels, Element<Strip>* sums) {
+void add_groups(const Element<Strip>* tables, const uint64_t* words, int channels, Element<Strip>* sums) {
   const auto groups = std::make_integer_sequence<int, Groups>{};
   int channel = 0;
   for (; channel + 4 <= channels; channel += 4)
     add_four<Strip>(tables, words + channel, sums + channel * Strip::lanes, groups);
   for (; channel < channels; ++channel) add_one<Strip>(tables, words[channel], sums + channel * Strip::lanes, groups);
+}
+
+template <class Strip>
+void add_channels(const Element<Strip>* tables, int groups, const uint64_t* words, int channels, Element<Strip>* sums) {
+  if (groups == all_groups)
+    add_groups<Strip, all_groups>(tables, words, channels, sums);
+  else
+    add_groups<Strip, some_groups>(tables, words, channels, sums);
 }
 
 // y for eight channels of one position.

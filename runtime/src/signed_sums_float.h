@@ -52,68 +52,71 @@ struct Strip4 {
 
 alignas(64) constexpr float zeros[chunk] = {};
 
-// Inputs [from, from + 8) of every position, one strip per input.
-template <class Strip>
-void columns(const float* const* inputs, int from, float* columns) {
-  for (int lane = 0; lane < Strip::lanes; lane += 8) {
-    __m256 rows[8];
-    for (int i = 0; i < 8; ++i)
-      rows[i] = lane + i < Strip::lanes ? _mm256_loadu_ps(inputs[lane + i] + from) : _mm256_setzero_ps();
-    transpose(rows);
-    for (int i = 0; i < 8; ++i) {
-      if constexpr (Strip::lanes == 4)
-        _mm_store_ps(columns + i * 4, _mm256_castps256_ps128(rows[i]));
-      else
-        _mm256_store_ps(columns + i * Strip::lanes + lane, rows[i]);
-    }
-  }
+// Four inputs of eight positions become four columns, `step` floats apart.
+[[gnu::always_inline]] inline void transpose_four(const float* const* inputs, int from, float* columns, int step) {
+  __m256 rows[4];  // of positions i and i + 4
+  for (int i = 0; i < 4; ++i)
+    rows[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(inputs[i] + from)),
+                                   _mm_loadu_ps(inputs[i + 4] + from), 1);
+  const __m256 low0 = _mm256_unpacklo_ps(rows[0], rows[1]), high0 = _mm256_unpackhi_ps(rows[0], rows[1]);
+  const __m256 low1 = _mm256_unpacklo_ps(rows[2], rows[3]), high1 = _mm256_unpackhi_ps(rows[2], rows[3]);
+  _mm256_store_ps(columns, _mm256_shuffle_ps(low0, low1, 0x44));
+  _mm256_store_ps(columns + step, _mm256_shuffle_ps(low0, low1, 0xEE));
+  _mm256_store_ps(columns + 2 * step, _mm256_shuffle_ps(high0, high1, 0x44));
+  _mm256_store_ps(columns + 3 * step, _mm256_shuffle_ps(high0, high1, 0xEE));
 }
 
-// The tables of the first `count` inputs, a multiple of 8, of every position.
-template <class Strip>
-void fill_tables(const float* const* inputs, int count, float* tables) {
-  alignas(64) float inputs_by_column[8 * Strip::lanes];
-  for (int from = 0; from < count; from += 8) {
-    columns<Strip>(inputs, from, inputs_by_column);
-    float* table = tables + from / group_size * entries * Strip::lanes;
-    fill_table<Strip>(inputs_by_column, table);
-    fill_table<Strip>(inputs_by_column + group_size * Strip::lanes, table + entries * Strip::lanes);
-  }
+[[gnu::always_inline]] inline void transpose_four(const float* const* inputs, int from, float* columns) {
+  __m128 rows[4];
+  for (int i = 0; i < 4; ++i) rows[i] = _mm_loadu_ps(inputs[i] + from);
+  _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]);
+  for (int i = 0; i < 4; ++i) _mm_store_ps(columns + 4 * i, rows[i]);
 }
 
-// The positions of a strip: `count` of them, `step` apart.
-struct Places {
-  ptrdiff_t first, step;
-  int count;
-};
+// The tables of a chunk of every position: `groups` of them. A cache line of each position is read at a time: distances
+// of positions like to be powers of two, and then all their lines share a few sets of the cache.
+template <class Strip>
+void fill_tables(const float* const* inputs, int groups, float* tables) {
+  constexpr int line = 16;
+  alignas(64) float columns[chunk * Strip::lanes];
+  for (int from = 0; from < std::min(chunk, groups * group_size); from += line)
+    for (int lane = 0; lane < Strip::lanes; lane += 8)
+      for (int i = from; i < from + line; i += 4) {
+        if constexpr (Strip::lanes == 4)
+          transpose_four(inputs, i, columns + i * 4);
+        else
+          transpose_four(inputs + lane, i, columns + i * Strip::lanes + lane, Strip::lanes);
+      }
+  fill_groups<Strip>(columns, groups, tables);
+}
 
 // Output channels, numbered over all groups.
 struct Channels {
   int first, count;
 };
 
-// From sums in the order (channel, position) to outputs in the order (position, channel).
+// From sums in the order (channel, position) to outputs in the order (position, channel). `places` are the positions
+// of the strip in y, counted in pixels; negative where there is none.
 template <class Strip>
-void write_outputs(const ConvShape& shape, const float* sums, const Places& places, const Channels& channels,
-                   const Epilogue& epilogue, float* y) {
-  const auto place_of = [&](int lane, int channel) {
-    return (places.first + lane * places.step) * shape.out_channels + channels.first + channel;
-  };
-  int channel = 0;
-  for (; channel + 8 <= channels.count; channel += 8)
-    for (int lane = 0; lane < places.count; lane += 8) {
+void write_outputs(const ConvShape& shape, const float* sums, const ptrdiff_t (&places)[Strip::lanes],
+                   const Channels& channels, const Epilogue& epilogue, float* y) {
+  const int whole = channels.count / 8 * 8;
+  for (int lane = 0; lane < Strip::lanes; lane += 8)  // outermost: the lines of y are written whole
+    for (int channel = 0; channel < whole; channel += 8) {
       __m256 rows[8];
       for (int i = 0; i < 8; ++i) {
         const float* from = sums + (channel + i) * Strip::lanes + lane;
         rows[i] = Strip::lanes == 4 ? _mm256_castps128_ps256(_mm_load_ps(from)) : _mm256_loadu_ps(from);
       }
       transpose(rows);
-      for (int i = 0; i < std::min(8, places.count - lane); ++i)
-        finish8(rows[i], channels.first + channel, place_of(lane + i, channel), epilogue, y);
+      for (int i = 0; i < std::min(8, Strip::lanes); ++i)
+        if (places[lane + i] >= 0)
+          finish8(rows[i], channels.first + channel, places[lane + i] * shape.out_channels + channels.first + channel,
+                  epilogue, y);
     }
-  for (; channel < channels.count; ++channel)
-    for (int lane = 0; lane < places.count; ++lane) {
-      const ptrdiff_t place = place_of(lane, channel);
+  for (int lane = 0; lane < Strip::lanes; ++lane)
+    for (int channel = whole; channel < channels.count && places[lane] >= 0; ++channel) {
+      const ptrdiff_t place = places[lane] * shape.out_channels + channels.first + channel;
       y[place] = finish(sums[channel * Strip::lanes + lane], channels.first + channel, place, epilogue);
     }
 }

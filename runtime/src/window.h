@@ -1,6 +1,8 @@
 // Which inputs an output depends on. Positions are all outputs of a batch, numbered in the order of memory.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels.h"
 
 namespace adaste {
@@ -49,29 +51,41 @@ struct Chunk {
   int first, count;
   int row, column, channel;  // of the first
   bool one_pixel;            // do all belong to it
+  int channels;              // of a pixel's group
 };
 
 static inline Chunk chunk_at(const ConvShape& shape, int first, int count) {
   const int channels = shape.channels / shape.groups;
   const int tap = first / channels;
-  return {
-      first, count, tap / shape.kernel_w, tap % shape.kernel_w, first % channels, first % channels + count <= channels};
+  return {first, count, tap / shape.kernel_w, tap % shape.kernel_w, first % channels,
+          first % channels + count <= channels, channels};
 }
 
-// Copies a window's inputs to `to`; those in the padding are left as they are.
-template <class Value>
-static inline void copy_inputs(const ConvShape& shape, const WindowOf<Value>& window, const Chunk& chunk, Value* to) {
-  const int channels = shape.channels / shape.groups;
-  int row = chunk.row, column = chunk.column, channel = chunk.channel;
+// Calls copy(from, count, to) for a chunk of a window's inputs, in ascending order; `from` is null in the padding. What
+// lies side by side is copied at once: the channels of a group, and without groups all pixels of a row.
+template <class Value, class Copy>
+static inline void copy_inputs(const ConvShape& shape, const WindowOf<Value>& window, const Chunk& chunk, Value* to,
+                               const Copy& copy) {
+  const int channels = chunk.channels;
+  const int pixels = shape.groups == 1 ? shape.kernel_w : 1;  // of a run
+  int row = chunk.row, column = shape.groups == 1 ? 0 : chunk.column;
+  int start = (chunk.column - column) * channels + chunk.channel;  // of what is wanted of the run
   for (int done = 0; done < chunk.count;) {
-    const int left = chunk.count - done;
-    const int run = channels - channel < left ? channels - channel : left;
-    const Value* pixel = pixel_at(shape, window, row, column);
-    if (pixel != nullptr)
-      for (int i = 0; i < run; ++i) to[done + i] = pixel[channel + i];
-    done += run;
-    channel = 0;
-    if (++column == shape.kernel_w) {
+    const int end = std::min(pixels * channels, start + chunk.count - done);
+    const int y = window.row + row;
+    const int x = window.column + column;
+    const bool inside = window.image != nullptr && y >= 0 && y < shape.height;
+    const int first = std::min(end, std::max(start, -x * channels));  // that is no padding
+    const int last = inside ? std::max(first, std::min(end, (shape.width - x) * channels)) : first;
+    const ptrdiff_t pixel = (static_cast<ptrdiff_t>(y) * shape.width + x) * shape.channels;
+    if (first > start) copy(nullptr, first - start, to);
+    if (last > first) copy(window.image + (pixel + first), last - first, to + (first - start));
+    if (end > last) copy(nullptr, end - last, to + (last - start));
+    to += end - start;
+    done += end - start;
+    start = 0;
+    column += pixels;
+    if (column == shape.kernel_w) {
       column = 0;
       ++row;
     }
