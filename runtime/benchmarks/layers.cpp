@@ -1,8 +1,8 @@
-// The speed of each kernel of this processor on the layers of ResNet-18, batch 1, one thread. From the folder runtime:
+// The speed of each kernel of this processor on the layers of ResNet-18, batch 1. From the folder runtime:
 //
 //     cmake -S . -B build/bench -DADASTE_PYTHON=OFF -DADASTE_BENCH=ON && cmake --build build/bench && build/bench/layers
 //
-// `layers 1.0` measures each for about a second (0.2).
+// `layers 1.0 2` measures each for about a second (0.2), on two threads (1).
 //
 // For each layer and kernel: the fastest and the median time of a call, and the multiply-adds per second of the fastest
 // in units of 10^9. Totals weigh layers by how often the network has them. Layers repeat on the same data, so weights
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernel_table.h"
+#include "workers.h"
 
 namespace {
 
@@ -60,9 +61,10 @@ struct Times {
 // All data of one layer and kernel.
 class Run {
  public:
-  Run(const ConvKernel& kernel, const ConvShape& shape)
+  Run(const ConvKernel& kernel, const ConvShape& shape, adaste::Workers& workers)
       : kernel_(kernel),
         shape_(shape),
+        workers_(workers),
         prepared_(aligned_memory(kernel.weight_bytes(shape))),
         scratch_(aligned_memory(kernel.scratch_bytes(shape))),
         x_(static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width) * static_cast<size_t>(shape.channels)),
@@ -79,9 +81,10 @@ class Run {
   double seconds() {
     const auto start = Clock::now();
     for (int stage = 0; stage < kernel_.stages(shape_); ++stage)
-      for (int task = 0; task < kernel_.tasks(shape_, stage); ++task)
+      workers_.run(kernel_.tasks(shape_, stage), [&](int task) {
         kernel_.run(shape_, stage, task, x_.data(), prepared_.get(), {scale_.data(), scale_.data(), nullptr, true},
                     {0.0F, 0.0F, true}, y_.data(), scratch_.get());
+      });
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
@@ -97,6 +100,7 @@ class Run {
  private:
   const ConvKernel& kernel_;
   ConvShape shape_;
+  adaste::Workers& workers_;
   Memory prepared_, scratch_;
   std::vector<float> x_, y_, scale_;
 };
@@ -105,7 +109,7 @@ double products(const ConvShape& shape) {
   return static_cast<double>(adaste::window_size(shape)) * shape.out_height * shape.out_width * shape.out_channels;
 }
 
-void measure_network(const char* name, const std::vector<Layer>& layers, double budget) {
+void measure_network(const char* name, const std::vector<Layer>& layers, double budget, adaste::Workers& workers) {
   std::printf("\n%s\n%-28s", name, "");
   std::vector<const ConvKernel*> available;
   for (const adaste::Kernels* kernels : {&adaste::binary_kernels(), &adaste::int8_kernels()})
@@ -118,13 +122,14 @@ void measure_network(const char* name, const std::vector<Layer>& layers, double 
   std::vector<Times> totals(available.size(), Times{0.0, 0.0});
   double all_products = 0.0;
   for (const Layer& each : layers) {
-    const ConvShape& shape = each.shape;
+    ConvShape shape = each.shape;
+    shape.threads = workers.threads();
     std::printf("%d x %3d->%-4d %dx%d/%d %3dx%-3d  ", each.count, shape.channels, shape.out_channels, shape.kernel_h,
                 shape.kernel_w, shape.stride_h, shape.height, shape.width);
     all_products += each.count * products(shape);
     for (size_t i = 0; i < available.size(); ++i) {
       const bool supported = available[i]->supports(shape);  // else what the runtime would use: the scalar one
-      const Times times = Run(supported ? *available[i] : adaste::scalar_kernel, shape).measure(budget);
+      const Times times = Run(supported ? *available[i] : adaste::scalar_kernel, shape, workers).measure(budget);
       totals[i].fastest += each.count * times.fastest;
       totals[i].median += each.count * times.median;
       std::printf(" | %8.3f %9.3f %9.1f%c", times.fastest * 1e3, times.median * 1e3,
@@ -143,7 +148,9 @@ void measure_network(const char* name, const std::vector<Layer>& layers, double 
 
 int main(int argc, char** argv) {
   const double budget = argc > 1 ? std::atof(argv[1]) : 0.2;
-  std::printf("ResNet-18, batch 1, one thread; * not supported by the kernel, measured with the scalar one\n");
-  measure_network("32x32", resnet18(layer(1, 32, 3, 64, 3, 1), 32, 10), budget);
-  measure_network("224x224", resnet18(layer(1, 224, 3, 64, 7, 2), 56, 1000), budget);
+  adaste::Workers workers(argc > 2 ? std::atoi(argv[2]) : 1);
+  std::printf("ResNet-18, batch 1, threads: %d; * not supported by the kernel, measured with the scalar one\n",
+              workers.threads());
+  measure_network("32x32", resnet18(layer(1, 32, 3, 64, 3, 1), 32, 10), budget, workers);
+  measure_network("224x224", resnet18(layer(1, 224, 3, 64, 7, 2), 56, 1000), budget, workers);
 }

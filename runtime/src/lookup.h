@@ -7,9 +7,11 @@
 // Where a pixel has too few channels for a table, as in a first layer, the columns of a window's row are joined: they
 // lie side by side in memory, and make one pixel with the channels of all of them for each output column.
 //
-// Tables are several times as large as the activations, so large images are cut into slabs whose tables fit into the
-// second-level cache: stage 2s builds the tables of slab s, stage 2s + 1 convolves it, and all slabs use the same part
-// of the scratch memory, which so stays in the cache. A slab is some images, or some rows of one image.
+// Tables are several times as large as the activations, so images are cut into slabs whose tables fit into the
+// second-level cache: some images, or some rows of one. A task builds the tables of a slab and convolves it, so that no
+// thread waits for tables to come from the cache of another. The tasks of a stage use different parts of the scratch
+// memory and those of the next stage the same ones again, which so stay in the cache. Where there are fewer slabs than
+// threads, tasks share the output channels of a slab.
 //
 // A processor gives a type Lookup with
 //     constexpr int channels    input channels of a table
@@ -61,7 +63,7 @@ struct LookupBlock {
   ptrdiff_t place;       // of the first pixel's output number `channel` in y
 };
 
-// Which images and output rows have their tables in the scratch memory at a time.
+// How images are cut.
 struct Slabs {
   int images, rows;  // of a slab; rows < out_height only where images == 1
   int bands;         // slabs per image where an image is cut into several
@@ -89,19 +91,21 @@ Windows windows_for(const ConvShape& shape) {
   return windows;
 }
 
+// As few slabs as fit into the cache, but as many for each thread.
 template <class Lookup>
 Slabs slabs_for(const ConvShape& shape, const Windows& windows) {
   constexpr ptrdiff_t budget = Lookup::slab / static_cast<ptrdiff_t>(sizeof(float));
+  const auto for_all_threads = [&](int slabs) { return ceil_div(slabs, shape.threads) * shape.threads; };
   const ptrdiff_t image = windows.row * windows.rows.extent(shape.out_height);
-  if (image <= budget) {
-    const ptrdiff_t fitting = budget / image;
-    const int slabs = fitting < shape.batch ? ceil_div(shape.batch, static_cast<int>(fitting)) : 1;
-    const int images = ceil_div(shape.batch, slabs);
+  const int fitting_images = smaller(shape.batch, static_cast<int>(budget / image));
+  if (fitting_images > 0 && shape.batch >= shape.threads) {
+    const int images = ceil_div(shape.batch, for_all_threads(ceil_div(shape.batch, fitting_images)));
     return {images, shape.out_height, 1, ceil_div(shape.batch, images)};
   }
   const ptrdiff_t fitting = (budget / windows.row - windows.rows.kernel) / windows.rows.step + 1;
-  const int most_rows = fitting > 1 ? static_cast<int>(fitting) : 1;
-  const int rows = ceil_div(shape.out_height, ceil_div(shape.out_height, most_rows));
+  const int fitting_rows = fitting < shape.out_height ? larger(1, static_cast<int>(fitting)) : shape.out_height;
+  const int slabs = for_all_threads(shape.batch * ceil_div(shape.out_height, fitting_rows));
+  const int rows = ceil_div(shape.out_height, smaller(shape.out_height, ceil_div(slabs, shape.batch)));
   const int bands = ceil_div(shape.out_height, rows);
   return {1, rows, bands, shape.batch * bands};
 }
@@ -117,11 +121,19 @@ ptrdiff_t pixel_blocks(const ConvShape& shape, const Slab& slab) {
   return (slab.pixels(shape.out_width) + Lookup::pixels - 1) / Lookup::pixels;
 }
 
-// The parts into which a slab's pixels are cut for tasks; each part is done for each block of output channels.
+// What one task does is a piece: a slab, and one of `shares` equal shares of its blocks of output channels.
+struct Pieces {
+  Slabs slabs;
+  int shares;
+
+  int count() const { return slabs.count * shares; }
+};
+
 template <class Lookup>
-int pixel_parts(const ConvShape& shape, const Slab& slab) {
-  const ptrdiff_t work = static_cast<ptrdiff_t>(window_size(shape)) * Lookup::pixels * Lookup::outputs;
-  return task_count(pixel_blocks<Lookup>(shape, slab), work);
+Pieces pieces_for(const ConvShape& shape, const Windows& windows) {
+  const Slabs slabs = slabs_for<Lookup>(shape, windows);
+  const int blocks = output_blocks(shape, Lookup::outputs).per_group * shape.groups;
+  return {slabs, smaller(blocks, ceil_div(shape.threads, slabs.count))};
 }
 
 template <class Lookup>
@@ -135,25 +147,28 @@ size_t lookup_weight_bytes(const ConvShape& shape) {
          Lookup::weight_bytes(windows_for<Lookup>(shape), shape.out_channels / shape.groups);
 }
 
+// The tables of a slab.
+inline ptrdiff_t slab_floats(const Windows& windows, const Slabs& slabs) {
+  return windows.row * windows.rows.extent(slabs.rows) * slabs.images;
+}
+
 template <class Lookup>
 size_t lookup_scratch_bytes(const ConvShape& shape) {
   const Windows windows = windows_for<Lookup>(shape);
-  const Slabs slabs = slabs_for<Lookup>(shape, windows);
-  return static_cast<size_t>(windows.row) * static_cast<size_t>(windows.rows.extent(slabs.rows)) *
-         static_cast<size_t>(slabs.images) * sizeof(float);
+  const Pieces pieces = pieces_for<Lookup>(shape, windows);
+  return static_cast<size_t>(smaller(shape.threads, pieces.count())) *
+         static_cast<size_t>(slab_floats(windows, pieces.slabs)) * sizeof(float);
 }
 
 template <class Lookup>
 int lookup_stages(const ConvShape& shape) {
-  return 2 * slabs_for<Lookup>(shape, windows_for<Lookup>(shape)).count;
+  return ceil_div(pieces_for<Lookup>(shape, windows_for<Lookup>(shape)).count(), shape.threads);
 }
 
 template <class Lookup>
 int lookup_tasks(const ConvShape& shape, int stage) {
-  const Windows windows = windows_for<Lookup>(shape);
-  const Slab slab = slab_at(shape, slabs_for<Lookup>(shape, windows), stage / 2);
-  if (stage % 2 == 0) return slab.images * windows.rows.extent(slab.rows);
-  return output_blocks(shape, Lookup::outputs).per_group * shape.groups * pixel_parts<Lookup>(shape, slab);
+  const int pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape)).count();
+  return smaller(shape.threads, pieces - stage * shape.threads);
 }
 
 // The channels of the joined columns from `column` on, those in the padding zeros; in place, or a copy.
@@ -178,18 +193,18 @@ void build_joined(const ConvShape& shape, const Windows& windows, const float* r
                   tables);
 }
 
-// The tables of one row of pixels.
+// The tables of row number `number` of a slab.
 template <class Lookup>
-void build_tables(const ConvShape& shape, const Windows& windows, const Slab& slab, int task, const float* x,
-                  float* tables) {
+void build_row(const ConvShape& shape, const Windows& windows, const Slab& slab, int number, const float* x,
+               float* tables) {
   const int extent = windows.rows.extent(slab.rows);
-  const int row = windows.rows.source(slab.first_row * windows.rows.step + task % extent);
-  tables += task * windows.row;
+  const int row = windows.rows.source(slab.first_row * windows.rows.step + number % extent);
+  tables += number * windows.row;
   if (!windows.rows.inside(row)) {
     std::memset(tables, 0, static_cast<size_t>(windows.row) * sizeof(float));
     return;
   }
-  const ptrdiff_t image = slab.first_image + task / extent;
+  const ptrdiff_t image = slab.first_image + number / extent;
   const float* pixels = x + (image * shape.height + row) * shape.width * shape.channels;
   if (windows.joined > 1) return build_joined<Lookup>(shape, windows, pixels, tables);
   const float* end = tables + windows.row;
@@ -227,17 +242,14 @@ void place_block(LookupBlock<max_pixels>& block, int count, const ConvShape& sha
   }
 }
 
-// One part of the slab's pixels for one block of output channels. Blocks of pixels are of equal size up to one, since
-// a last block of few pixels would use the processor badly.
+// All pixels of a slab for one block of output channels. Blocks of pixels are of equal size up to one, since a last
+// block of few pixels would use the processor badly.
 template <class Lookup>
-void convolve_part(const ConvShape& shape, const Windows& windows, const Slab& slab, int task, const float* tables,
-                   const void* prepared, const Epilogue& epilogue, float* y) {
+void convolve_slab(const ConvShape& shape, const Windows& windows, const Slab& slab, int output_block,
+                   const float* tables, const void* prepared, const Epilogue& epilogue, float* y) {
   const ptrdiff_t pixels = slab.pixels(shape.out_width);
   const ptrdiff_t blocks = pixel_blocks<Lookup>(shape, slab);
-  const int parts = pixel_parts<Lookup>(shape, slab);
   const OutputBlocks outputs = output_blocks(shape, Lookup::outputs);
-  const int output_block = task / parts;
-  const ptrdiff_t end = part_start(blocks, parts, task % parts + 1);
   const ptrdiff_t first_pixel = (static_cast<ptrdiff_t>(slab.first_image) * shape.out_height + slab.first_row) *
                                 shape.out_width;
   LookupBlock<Lookup::pixels> block{};
@@ -248,11 +260,10 @@ void convolve_part(const ConvShape& shape, const Windows& windows, const Slab& s
   block.outputs = outputs.count(output_block);
   tables += static_cast<ptrdiff_t>(outputs.group(output_block)) * windows.tables * Lookup::table;
 
-  ptrdiff_t number = part_start(blocks, parts, task % parts);
-  ptrdiff_t start = part_start(pixels, blocks, number);
-  Pixel pixel = pixel_at(start, slab.rows, shape.out_width);
-  while (number < end) {
-    const ptrdiff_t next = part_start(pixels, blocks, ++number);
+  Pixel pixel = pixel_at(0, slab.rows, shape.out_width);
+  ptrdiff_t start = 0;
+  for (ptrdiff_t number = 1; number <= blocks; ++number) {
+    const ptrdiff_t next = part_start(pixels, blocks, number);
     place_block(block, static_cast<int>(next - start), shape, windows, slab, tables, pixel);
     block.place = (first_pixel + start) * shape.out_channels + block.channel;
     Lookup::convolve(windows, block, epilogue, y);
@@ -264,12 +275,18 @@ template <class Lookup>
 void lookup_run(const ConvShape& shape, int stage, int task, const float* x, const void* prepared,
                 const Epilogue& epilogue, const Quantisation& /*quantisation*/, float* y, void* scratch) {
   const Windows windows = windows_for<Lookup>(shape);
-  const Slab slab = slab_at(shape, slabs_for<Lookup>(shape, windows), stage / 2);
-  auto* tables = static_cast<float*>(scratch);
-  if (stage % 2 == 0)
-    build_tables<Lookup>(shape, windows, slab, task, x, tables);
-  else
-    convolve_part<Lookup>(shape, windows, slab, task, tables, prepared, epilogue, y);
+  const Pieces pieces = pieces_for<Lookup>(shape, windows);
+  const int piece = stage * shape.threads + task;
+  const Slab slab = slab_at(shape, pieces.slabs, piece / pieces.shares);
+  float* tables = static_cast<float*>(scratch) + task * slab_floats(windows, pieces.slabs);
+  for (int row = 0; row < slab.images * windows.rows.extent(slab.rows); ++row)
+    build_row<Lookup>(shape, windows, slab, row, x, tables);
+
+  const int blocks = output_blocks(shape, Lookup::outputs).per_group * shape.groups;
+  const int share = piece % pieces.shares;
+  const auto end = static_cast<int>(part_start(blocks, pieces.shares, share + 1));
+  for (auto block = static_cast<int>(part_start(blocks, pieces.shares, share)); block < end; ++block)
+    convolve_slab<Lookup>(shape, windows, slab, block, tables, prepared, epilogue, y);
 }
 
 }  // namespace

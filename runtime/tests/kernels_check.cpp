@@ -371,7 +371,8 @@ bool check_all(const Candidate& candidate, int count, uint64_t seed) {
   int refused = 0;
   int failed = 0;
   while (checked < count && refused < 100 * count) {
-    const ConvShape shape = shapes.empty() ? random_shape(random) : shapes.back();
+    ConvShape shape = shapes.empty() ? random_shape(random) : shapes.back();
+    shape.threads = below(random, 2) == 0 ? 1 : 2 + below(random, 6);
     if (!shapes.empty()) shapes.pop_back();
     if (!candidate.kernel->supports(shape)) {
       ++refused;
