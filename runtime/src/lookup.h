@@ -20,7 +20,7 @@
 
 #include <cstring>
 
-#include "geometry.h"
+#include "slabs.h"
 
 namespace adaste {
 namespace {
@@ -46,18 +46,6 @@ struct LookupBlock {
   ptrdiff_t place;       // of the first pixel's output number `channel` in y
 };
 
-// Which images and output rows have their tables in the scratch memory at a time.
-struct Slabs {
-  int images, rows;  // of a slab; rows < out_height only where images == 1
-  int bands;         // slabs per image where an image is cut into several
-  int count;
-};
-
-struct Slab {
-  int first_image, images, first_row, rows;
-  ptrdiff_t pixels(int width) const { return static_cast<ptrdiff_t>(images) * rows * width; }
-};
-
 template <class Lookup>
 Windows windows_for(const ConvShape& shape) {
   Windows windows{row_axis(shape), column_axis(shape), shape.out_channels, shape.channels / shape.groups, 0, 0, 0};
@@ -69,25 +57,7 @@ Windows windows_for(const ConvShape& shape) {
 
 template <class Lookup>
 Slabs slabs_for(const ConvShape& shape, const Windows& windows) {
-  constexpr ptrdiff_t budget = Lookup::slab / static_cast<ptrdiff_t>(sizeof(float));
-  const ptrdiff_t image = windows.row * windows.rows.extent(shape.out_height);
-  if (image <= budget) {
-    const ptrdiff_t fitting = budget / image;
-    const int slabs = fitting < shape.batch ? ceil_div(shape.batch, static_cast<int>(fitting)) : 1;
-    const int images = ceil_div(shape.batch, slabs);
-    return {images, shape.out_height, 1, ceil_div(shape.batch, images)};
-  }
-  const ptrdiff_t fitting = (budget / windows.row - windows.rows.kernel) / windows.rows.step + 1;
-  const int most_rows = fitting > 1 ? static_cast<int>(fitting) : 1;
-  const int rows = ceil_div(shape.out_height, ceil_div(shape.out_height, most_rows));
-  const int bands = ceil_div(shape.out_height, rows);
-  return {1, rows, bands, shape.batch * bands};
-}
-
-inline Slab slab_at(const ConvShape& shape, const Slabs& slabs, int index) {
-  const int image = index / slabs.bands * slabs.images;
-  const int row = index % slabs.bands * slabs.rows;
-  return {image, smaller(slabs.images, shape.batch - image), row, smaller(slabs.rows, shape.out_height - row)};
+  return slabs_for(shape, windows.row, Lookup::slab / static_cast<ptrdiff_t>(sizeof(float)));
 }
 
 template <class Lookup>
