@@ -22,6 +22,8 @@ namespace {
 constexpr int block_outputs = 2 * lanes;
 constexpr int most_pairs = 32;             // of tiles of pixels, in a task
 constexpr int most_waiting_pairs = 8;      // where their sums wait for the next part
+constexpr int pieces = 4;                  // in which the outputs of a pair are written
+constexpr int first_writing = 3;           // the step before which the first is: the sums of the pair before are ready
 constexpr int masks_per_tile = tile_rows;  // of 64 bits, one for each quad
 constexpr int least_pixels = 8;            // with fewer, expanding weights is most of the work
 constexpr int least_channels = 8;          // of a group, and outputs: with fewer, tiles are all but empty
@@ -105,7 +107,7 @@ void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
 void expand_tile(const uint64_t* masks, int quads, uint8_t* to) {
   const __m512i minus = _mm512_set1_epi8(-1);
   const __m512i plus = _mm512_set1_epi8(1);
-  for (int i = 0; i < quads; ++i)
+  for (int i = 0; i < tile_rows; ++i)  // a loop of constant length is unrolled
     _mm512_store_si512(to + i * tile_row_bytes, _mm512_mask_blend_epi8(masks[i], minus, plus));
   for (int i = quads; i < tile_rows; ++i) _mm512_store_si512(to + i * tile_row_bytes, _mm512_setzero_si512());
 }
@@ -156,13 +158,17 @@ class Task {
     for (int pair = 0; pair < pairs; ++pair) {
       const Product product{{first_entry(pair, 0), first_entry(pair, 1)}, windows_.entry, places_, weights_,
                             end - start, start == 0, sums_of(pair)};
-      if (pair == 0)
+      if (pair == 0) {
         multiply(product, tiles_of(pair), output_tiles(), [&](int step) { expand(start, step); });
-      else
+      } else if (last) {  // outputs are written while products are under way
+        multiply(product, tiles_of(pair), output_tiles(), [&](int step) { write(pair - 1, step - first_writing); });
+        for (int piece = larger(0, end - start - first_writing); piece < pieces; ++piece) write(pair - 1, piece);
+      } else {
         multiply(product, tiles_of(pair), output_tiles(), [](int) {});
-      if (last && pair > 0) write(pair - 1);  // while the products above are under way
+      }
     }
-    if (last) write(pairs - 1);
+    if (last)
+      for (int piece = 0; piece < pieces; ++piece) write(pairs - 1, piece);
   }
 
   int output_tiles() const { return ceil_div(outputs_, lanes); }
@@ -184,27 +190,29 @@ class Task {
   void expand(int start, int step) {
     const int tiles = output_tiles();
     const uint64_t* masks = masks_ + static_cast<ptrdiff_t>(start + step) * tiles * masks_per_tile;
+    const int quads = steps_.valid_quads(start + step);
     uint8_t* to = weights_ + step * tiles * tile_bytes;
     for (int tile = 0; tile < tiles; ++tile, masks += masks_per_tile, to += tile_bytes)
-      expand_tile(masks, steps_.valid_quads(start + step), to);
+      expand_tile(masks, quads, to);
     written(weights_);
   }
 
-  void write(int pair) {
-    for (int i = 0; i < tiles_of(pair); ++i) write_tile(first_ + 2 * pair + i, sums_of(pair) + i * 2 * tile_sums);
-  }
-
-  void write_tile(int tile, const int32_t* sums) {
+  // One of the pieces of a pair's outputs: a tile of pixels by a tile of outputs.
+  void write(int pair, int piece) {
+    const int number = piece / 2;
+    const int output = piece % 2 * lanes;
+    if (piece < 0 || number >= tiles_of(pair) || output >= outputs_) return;
+    const int tile = first_ + 2 * pair + number;
     const int image = slab_.first_image + tile / tiles_.per_image;
     if (image != levels_of_) levels_ = image_levels(shape_, image, quantisation_, scratch_);
     levels_of_ = image;
-    const int first = tile % tiles_.per_image * tiles_.rows;
-    for (int output = 0; output < outputs_; output += lanes, sums += tile_sums) write_sums(image, first, output, sums);
+    write_sums(image, tile % tiles_.per_image * tiles_.rows, output,
+               sums_of(pair) + piece * tile_sums);
   }
 
   // Sums of levels to sums of activations, and these to 16 outputs of a tile's pixels. Places behind the pixels of a
   // row are left out.
-  void write_sums(ptrdiff_t image, int first, int output, const int32_t* sums) const {
+  __attribute__((noinline)) void write_sums(ptrdiff_t image, int first, int output, const int32_t* sums) const {
     const int count = smaller(lanes, outputs_ - output);
     alignas(64) int32_t weight_sums[lanes] = {};
     std::memcpy(weight_sums, weight_sums_ + output, static_cast<size_t>(count) * sizeof(int32_t));
@@ -213,6 +221,8 @@ class Task {
     const __m512 scale = _mm512_set1_ps(levels_.scale);
     const Finish finish(epilogue_, channel_ + output, count);
     const int end = smaller(first + tiles_.rows, tiles_.places);
+    const ptrdiff_t distance = shape_.out_channels;
+    float* const y = y_;
     for (int place = first; place < end;) {
       const int row = place / windows_.places;
       const int column = place - row * windows_.places;
@@ -221,9 +231,9 @@ class Task {
                          shape_.out_channels +
                      channel_ + output;
       const int32_t* from = sums + (place - first) * lanes;
-      for (int pixel = 0; pixel < pixels; ++pixel, from += lanes, to += shape_.out_channels) {
+      for (int pixel = 0; pixel < pixels; ++pixel, from += lanes, to += distance) {
         const __m512i sum = _mm512_sub_epi32(_mm512_load_si512(from), of_zeros);
-        finish.store(_mm512_mul_ps(scale, _mm512_cvtepi32_ps(sum)), to, y_);
+        finish.store(_mm512_mul_ps(scale, _mm512_cvtepi32_ps(sum)), to, y);
       }
       place = (row + 1) * windows_.places;
     }
