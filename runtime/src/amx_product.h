@@ -60,8 +60,8 @@ void store_sums(const Product& product) {
   if constexpr (output_tiles == 2) _tile_stored(3, product.sums + 3 * tile_sums, tile_row_bytes);
 }
 
-// What is called for each step before it is needed: two steps ahead, since a tile is loaded from the cache alone and not
-// from stores that are still under way.
+// What is called for each step before it is needed: two steps ahead, so that what it stores has reached the cache when
+// tiles are loaded.
 template <class Before>
 void start_steps(const Product& product, const Before& before) {
   before(0);
