@@ -60,13 +60,28 @@ void store_sums(const Product& product) {
   if constexpr (output_tiles == 2) _tile_stored(3, product.sums + 3 * tile_sums, tile_row_bytes);
 }
 
-template <int output_tiles>
-void multiply_two(const Product& product) {
+// What is called for each step before it is needed: two steps ahead, so that what it stores has reached the cache when
+// tiles are loaded.
+template <class Before>
+void start_steps(const Product& product, const Before& before) {
+  before(0);
+  if (product.steps > 1) before(1);
+}
+
+template <class Before>
+void next_step(const Product& product, int step, const Before& before) {
+  if (step + 2 < product.steps) before(step + 2);
+}
+
+template <int output_tiles, class Before>
+void multiply_two(const Product& product, const Before& before) {
+  start_steps(product, before);
   load_sums<output_tiles>(product);
   load_second_sums<output_tiles>(product);
   const uint8_t* weights = product.weights;
   for (int step = 0; step < product.steps; ++step, weights += output_tiles * tile_bytes) {
     const ptrdiff_t place = product.places[step];
+    next_step(product, step, before);
     _tile_loadd(6, weights, tile_row_bytes);
     _tile_loadd(4, product.pixels[0] + place, product.entry);
     _tile_dpbusd(0, 4, 6);
@@ -83,11 +98,13 @@ void multiply_two(const Product& product) {
 
 // One tile of pixels: every other step has sums of its own, since a sum is ready only when three more products could
 // have started.
-template <int output_tiles>
-void multiply_one(const Product& product) {
+template <int output_tiles, class Before>
+void multiply_one(const Product& product, const Before& before) {
+  start_steps(product, before);
   load_sums<output_tiles>(product);
   const uint8_t* weights = product.weights;
   for (int step = 0; step < product.steps; ++step, weights += output_tiles * tile_bytes) {
+    next_step(product, step, before);
     _tile_loadd(6, weights, tile_row_bytes);
     _tile_loadd(4, product.pixels[0] + product.places[step], product.entry);
     _tile_dpbusd(0, 4, 6);
@@ -97,6 +114,7 @@ void multiply_one(const Product& product) {
     }
     if (++step == product.steps) break;
     weights += output_tiles * tile_bytes;
+    next_step(product, step, before);
     _tile_loadd(6, weights, tile_row_bytes);
     _tile_loadd(5, product.pixels[0] + product.places[step], product.entry);
     _tile_dpbusd(2, 5, 6);
@@ -110,11 +128,13 @@ void multiply_one(const Product& product) {
     _mm512_store_si512(sums, _mm512_add_epi32(_mm512_load_si512(sums), _mm512_load_si512(sums + 2 * tile_sums)));
 }
 
-inline void multiply(const Product& product, int pixel_tiles, int output_tiles) {
+// before(step) is called ahead of each step.
+template <class Before>
+void multiply(const Product& product, int pixel_tiles, int output_tiles, const Before& before) {
   if (pixel_tiles == 2)
-    output_tiles == 2 ? multiply_two<2>(product) : multiply_two<1>(product);
+    output_tiles == 2 ? multiply_two<2>(product, before) : multiply_two<1>(product, before);
   else
-    output_tiles == 2 ? multiply_one<2>(product) : multiply_one<1>(product);
+    output_tiles == 2 ? multiply_one<2>(product, before) : multiply_one<1>(product, before);
 }
 
 }  // namespace

@@ -14,7 +14,6 @@ struct Vnni : Avx512Levels {
   static constexpr int pixels = 6;
   static constexpr int vectors = 4;
   static constexpr int outputs = vectors * lanes;
-  static constexpr int offset = 0;
 
   using Block = DotBlock<pixels>;
   static size_t weight_bytes(const Bytes& bytes, int count);

@@ -26,7 +26,7 @@
 
 #include <cstring>
 
-#include "geometry.h"
+#include "slabs.h"
 
 namespace adaste {
 namespace {
@@ -63,18 +63,6 @@ struct LookupBlock {
   ptrdiff_t place;       // of the first pixel's output number `channel` in y
 };
 
-// How images are cut.
-struct Slabs {
-  int images, rows;  // of a slab; rows < out_height only where images == 1
-  int bands;         // slabs per image where an image is cut into several
-  int count;
-};
-
-struct Slab {
-  int first_image, images, first_row, rows;
-  ptrdiff_t pixels(int width) const { return static_cast<ptrdiff_t>(images) * rows * width; }
-};
-
 template <class Lookup>
 Windows windows_for(const ConvShape& shape) {
   const bool join = shape.groups == 1 && shape.kernel_w > 1 && shape.channels < Lookup::channels &&
@@ -91,29 +79,10 @@ Windows windows_for(const ConvShape& shape) {
   return windows;
 }
 
-// As few slabs as fit into the cache, but as many for each thread.
 template <class Lookup>
 Slabs slabs_for(const ConvShape& shape, const Windows& windows) {
   constexpr ptrdiff_t budget = Lookup::slab / static_cast<ptrdiff_t>(sizeof(float));
-  const auto for_all_threads = [&](int slabs) { return ceil_div(slabs, shape.threads) * shape.threads; };
-  const ptrdiff_t image = windows.row * windows.rows.extent(shape.out_height);
-  const int fitting_images = smaller(shape.batch, static_cast<int>(budget / image));
-  if (fitting_images > 0 && shape.batch >= shape.threads) {
-    const int images = ceil_div(shape.batch, for_all_threads(ceil_div(shape.batch, fitting_images)));
-    return {images, shape.out_height, 1, ceil_div(shape.batch, images)};
-  }
-  const ptrdiff_t fitting = (budget / windows.row - windows.rows.kernel) / windows.rows.step + 1;
-  const int fitting_rows = fitting < shape.out_height ? larger(1, static_cast<int>(fitting)) : shape.out_height;
-  const int slabs = for_all_threads(shape.batch * ceil_div(shape.out_height, fitting_rows));
-  const int rows = ceil_div(shape.out_height, smaller(shape.out_height, ceil_div(slabs, shape.batch)));
-  const int bands = ceil_div(shape.out_height, rows);
-  return {1, rows, bands, shape.batch * bands};
-}
-
-inline Slab slab_at(const ConvShape& shape, const Slabs& slabs, int index) {
-  const int image = index / slabs.bands * slabs.images;
-  const int row = index % slabs.bands * slabs.rows;
-  return {image, smaller(slabs.images, shape.batch - image), row, smaller(slabs.rows, shape.out_height - row)};
+  return slabs_for(shape, windows.row, budget, shape.threads);
 }
 
 template <class Lookup>

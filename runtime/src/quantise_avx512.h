@@ -10,6 +10,7 @@ namespace adaste {
 namespace {
 
 struct Avx512Levels {
+  static constexpr int offset = 0;
   static Range range(const float* values, ptrdiff_t count);
   static void quantise(const float* values, int count, const Levels& levels, uint8_t* to);
 };

@@ -14,10 +14,7 @@
 // Prepared weights start with the sum of weights of each output channel.
 #pragma once
 
-#include <cstring>
-
-#include "geometry.h"
-#include "quantise.h"
+#include "quantised_row.h"
 
 namespace adaste {
 namespace {
@@ -162,24 +159,15 @@ void quantise_row(const ConvShape& shape, int task, const float* x, const Quanti
   const int extent = bytes.rows.extent(shape.out_height);
   const ptrdiff_t image = task / extent;
   const Levels levels = image_levels(shape, image, quantisation, scratch);
-  const int zero = static_cast<uint8_t>(static_cast<int>(levels.zero) - Dot::offset);
-  uint8_t* to = static_cast<uint8_t*>(scratch) + range_bytes(shape) + image * bytes.image + task % extent * bytes.row;
-  const uint8_t* end = to + bytes.row;
   const int row = bytes.rows.source(task % extent);
-  const bool row_inside = bytes.rows.inside(row);
-  const float* pixels = x + (image * shape.height + (row_inside ? row : 0)) * shape.width * shape.channels;
-  const int filled = bytes.quads * 4 - bytes.channels;
-  for (Walk walk(bytes.columns); to != end; walk.next()) {
-    const bool inside = row_inside && walk.inside();
-    for (int group = 0; group < shape.groups; ++group, to += filled) {
-      if (inside)
-        Dot::quantise(pixels + static_cast<ptrdiff_t>(walk.pixel()) * shape.channels + group * bytes.channels,
-                      bytes.channels, levels, to);
-      else
-        std::memset(to, zero, static_cast<size_t>(bytes.channels));
-      to += bytes.channels;
-      std::memset(to, 0, static_cast<size_t>(filled));
-    }
+  PixelRow pixels{nullptr, shape.channels, bytes.channels,
+                  static_cast<uint8_t*>(scratch) + range_bytes(shape) + image * bytes.image +
+                      task % extent * bytes.row,
+                  bytes.pixel};
+  if (bytes.rows.inside(row)) pixels.values = x + (image * shape.height + row) * shape.width * shape.channels;
+  for (int group = 0; group < shape.groups; ++group, pixels.to += bytes.quads * quad_bytes) {
+    write_places<Dot>(bytes.columns, bytes.columns.extent(shape.out_width), pixels, levels);
+    if (pixels.values != nullptr) pixels.values += bytes.channels;
   }
 }
 

@@ -1,15 +1,16 @@
-// A copy of the activations in 8 bits for kernels that multiply matrices: every output pixel has an entry, and the
-// entries of neighbouring pixels, also across the ends of image rows, lie at one distance. 16 pixels are 16 rows of a
-// matrix wherever they lie, for images of any width: nothing is gathered, and no row of an image ends with a remainder.
+// A copy of the activations in 8 bits for kernels that multiply matrices: output pixels have places at one distance
+// from each other, also across the ends of image rows, and so have the first bytes of their windows. 16 neighbouring
+// places are 16 rows of a matrix wherever they lie: nothing is gathered, and no row of an image ends with a remainder.
 //
-// An entry is one row of a pixel's window: kernel_w pixels side by side, each of whole quads (quantised.h), so an
-// activation is kept kernel_w / stride_w times. The other rows of the window are entries of rows further down: rows of
-// the copy with the same remainder modulo the stride (a phase) follow each other, so that the output rows r and r + 1
-// find their taps of row i in neighbouring rows of a plane. The order is (image, group, phase, row, column, tap of a
-// row, channel).
+// The copy is a padded image. One row of a window is kernel_w pixels side by side, each of whole quads; a place further
+// is stride_w pixels further. An image row has some more places than output pixels, whose sums mean nothing, but few:
+// the padding at the end of a row is that at the start of the next. Rows of the copy with the same remainder modulo the
+// stride (a phase) follow each other in a plane, so that the places of output rows r and r + 1 do in each row of the
+// window. The order is (image, group, phase, row, column, channel), for one slab (slabs.h) at a time.
 #pragma once
 
 #include "quantised.h"
+#include "slabs.h"
 
 namespace adaste {
 namespace {
@@ -17,75 +18,78 @@ namespace {
 struct Windows {
   Axis rows, columns;
   int channels, quads;                        // of a group
+  int places;                                 // of output pixels, from a row to the next
+  int columns_of_row, columns_of_last;        // of the copy; the last row of a plane has its own padding
+  Slabs slabs;
   int plane_rows;                             // of a phase
-  ptrdiff_t entry, row, plane, group, image;  // bytes of each
+  ptrdiff_t entry, row, plane, group, image;  // bytes of each; an entry is the distance of places
 
-  // Where the entry of a pixel's taps of row i is, from that of row 0.
+  // Where the taps of row i of a window are, from those of row 0.
   ptrdiff_t row_of_taps(int i) const { return i % rows.step * plane + i / rows.step * row; }
 };
 
+constexpr ptrdiff_t slab_bytes = ptrdiff_t{1} << 19;  // stay in the second cache beside inputs, outputs and weights
+
+// Columns of the copy from a row to the next: those that windows touch, but padding that the next row starts with.
+inline int columns_between_rows(const Axis& columns, int out_width) {
+  const int touched = columns.extent(out_width);
+  if (columns.step != columns.stride) return touched;
+  return larger(smaller(touched, columns.pad + columns.size), touched - columns.pad);
+}
+
 inline Windows windows_for(const ConvShape& shape) {
-  Windows windows{row_axis(shape), column_axis(shape), shape.channels / shape.groups, 0, 0, 0, 0, 0, 0, 0};
-  windows.quads = ceil_div(windows.channels, 4);
-  windows.plane_rows = shape.out_height + (shape.kernel_h - 1) / windows.rows.step;
-  windows.entry = static_cast<ptrdiff_t>(shape.kernel_w) * windows.quads * 4;
-  windows.row = windows.entry * shape.out_width;
-  windows.plane = windows.row * windows.plane_rows;
+  Windows windows{};
+  windows.rows = row_axis(shape);
+  windows.columns = column_axis(shape);
+  windows.channels = shape.channels / shape.groups;
+  windows.quads = ceil_div(windows.channels, quad_bytes);
+  windows.places = larger(  // wide padding may hold windows of its own
+      shape.out_width, ceil_div(columns_between_rows(windows.columns, shape.out_width), windows.columns.step));
+  windows.columns_of_row = windows.places * windows.columns.step;
+  windows.columns_of_last = larger(windows.columns_of_row, windows.columns.extent(shape.out_width));
+  const ptrdiff_t pixel = static_cast<ptrdiff_t>(windows.quads) * quad_bytes;
+  windows.entry = windows.columns.step * pixel;
+  windows.row = windows.columns_of_row * pixel;
+  windows.slabs = slabs_for(shape, windows.row * shape.groups, slab_bytes);
+  windows.plane_rows = windows.slabs.rows + (shape.kernel_h - 1) / windows.rows.step;
+  windows.plane = static_cast<ptrdiff_t>(aligned(static_cast<size_t>(
+      windows.row * windows.plane_rows + (windows.columns_of_last - windows.columns_of_row) * pixel)));
   windows.group = windows.plane * windows.rows.step;
   windows.image = windows.group * shape.groups;
   return windows;
 }
 
-// Tiles of `pixels` entries, 64 bytes of each, may be read at every entry: beyond the last there is memory for them.
+// Tiles of `pixels` places, 64 bytes of each, may be read at every place: beyond the last there is memory for them.
 inline size_t windows_scratch_bytes(const ConvShape& shape, int pixels) {
   const Windows windows = windows_for(shape);
-  return range_bytes(shape) + static_cast<size_t>(windows.image) * static_cast<size_t>(shape.batch) +
+  return range_bytes(shape) + static_cast<size_t>(windows.image) * static_cast<size_t>(windows.slabs.images) +
          static_cast<size_t>(windows.entry) * static_cast<size_t>(pixels) + alignment;
 }
 
-inline int window_rows(const ConvShape& shape) {
-  const Windows windows = windows_for(shape);
-  return shape.batch * windows.rows.step * windows.plane_rows;
-}
-
-// One row of the copy of one group: `pixels` is the row of activations, null in the padding.
-template <class Dot>
-void write_entries(const ConvShape& shape, const Windows& windows, const float* pixels, const Levels& levels,
-                   uint8_t* to) {
-  const int pixel_bytes = windows.quads * 4;
-  const int filled = pixel_bytes - windows.channels;
-  const int kept = windows.columns.kernel - windows.columns.step;  // taps that the entry before has too
-  for (int column = 0; column < shape.out_width; ++column) {
-    const int first = column == 0 ? 0 : kept;
-    if (first > 0) std::memcpy(to, to - kept * pixel_bytes, static_cast<size_t>(kept * pixel_bytes));
-    to += first * pixel_bytes;
-    for (int tap = first; tap < windows.columns.kernel; ++tap, to += pixel_bytes) {
-      const int source = column * windows.columns.stride + tap - windows.columns.pad;
-      if (pixels != nullptr && windows.columns.inside(source))
-        Dot::quantise(pixels + static_cast<ptrdiff_t>(source) * shape.channels, windows.channels, levels, to);
-      else
-        std::memset(to, static_cast<int>(levels.zero), static_cast<size_t>(windows.channels));
-      if (filled > 0) std::memset(to + windows.channels, 0, static_cast<size_t>(filled));
-    }
-  }
+inline int window_rows(const Windows& windows, const Slab& slab) {
+  return slab.images * windows.rows.step * windows.plane_rows;
 }
 
 // Task number `task` of window_rows(): one row of the copy, in all groups.
 template <class Dot>
-void write_windows(const ConvShape& shape, int task, const float* x, const Quantisation& quantisation, void* scratch) {
-  const Windows windows = windows_for(shape);
-  const ptrdiff_t image = task / (windows.rows.step * windows.plane_rows);
+void write_windows(const ConvShape& shape, const Windows& windows, const Slab& slab, int task, const float* x,
+                   const Quantisation& quantisation, void* scratch) {
+  const int image = task / (windows.rows.step * windows.plane_rows);
   const int phase = task / windows.plane_rows % windows.rows.step;
   const int row = task % windows.plane_rows;
-  const int source = row * windows.rows.stride + phase - windows.rows.pad;
-  const Levels levels = image_levels(shape, image, quantisation, scratch);
-  const float* pixels = nullptr;
-  if (windows.rows.inside(source)) pixels = x + (image * shape.height + source) * shape.width * shape.channels;
-  uint8_t* to = static_cast<uint8_t*>(scratch) + range_bytes(shape) + image * windows.image + phase * windows.plane +
-                row * windows.row;
-  for (int group = 0; group < shape.groups; ++group, to += windows.group) {
-    write_entries<Dot>(shape, windows, pixels, levels, to);
-    if (pixels != nullptr) pixels += windows.channels;
+  const ptrdiff_t image_of_batch = slab.first_image + image;
+  const int source = (slab.first_row + row) * windows.rows.stride + phase - windows.rows.pad;
+  const Levels levels = image_levels(shape, image_of_batch, quantisation, scratch);
+  const int columns = row == windows.plane_rows - 1 ? windows.columns_of_last : windows.columns_of_row;
+  PixelRow pixels{nullptr, shape.channels, windows.channels,
+                  static_cast<uint8_t*>(scratch) + range_bytes(shape) + image * windows.image +
+                      phase * windows.plane + row * windows.row,
+                  static_cast<ptrdiff_t>(windows.quads) * quad_bytes};
+  if (windows.rows.inside(source))
+    pixels.values = x + (image_of_batch * shape.height + source) * shape.width * shape.channels;
+  for (int group = 0; group < shape.groups; ++group, pixels.to += windows.group) {
+    write_places<Dot>(windows.columns, columns, pixels, levels);
+    if (pixels.values != nullptr) pixels.values += windows.channels;
   }
 }
 

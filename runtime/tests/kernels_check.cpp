@@ -155,6 +155,10 @@ std::vector<ConvShape> corner_shapes() {
       shape_of(3, 7, 7, 256, 33, 3, 1, 1),     // the same, an odd number of tiles
       shape_of(2, 4, 4, 512, 50, 3, 1, 1),     // windows of several parts
       shape_of(2, 15, 13, 100, 70, 3, 2, 1, 2),  // the same, strided, in groups
+      shape_of(1, 37, 300, 64, 2, 3, 1, 1),      // bytes of an image larger than a slab
+      shape_of(1, 41, 300, 70, 2, 5, 2, 2),      // the same, strided
+      shape_of(5, 20, 21, 300, 3, 3, 1, 1),      // several slabs of several images of bytes
+      shape_of(1, 9, 140, 3, 33, 7, 2, 3),       // a long row of few channels
   };
 }
 
