@@ -87,9 +87,10 @@ class Task {
         scratch_(scratch) {
     const OutputBlocks blocks = output_blocks(shape, block_outputs);
     const int tasks = tasks_of_pairs(tiles_, steps_, depth);
-    const int block = task / tasks;
-    first_ = 2 * static_cast<int>(part_start(tiles_.pairs, tasks, task % tasks));
-    end_ = smaller(tiles_.count, 2 * static_cast<int>(part_start(tiles_.pairs, tasks, task % tasks + 1)));
+    const int block = task % (blocks.per_group * shape.groups);  // fastest: all read and write close by
+    const int number = task / (blocks.per_group * shape.groups);
+    first_ = 2 * static_cast<int>(part_start(tiles_.pairs, tasks, number));
+    end_ = smaller(tiles_.count, 2 * static_cast<int>(part_start(tiles_.pairs, tasks, number + 1)));
     channel_ = blocks.channel(block);
     outputs_ = blocks.count(block);
     weight_sums_ = static_cast<const int32_t*>(prepared) + channel_;
