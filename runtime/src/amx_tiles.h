@@ -26,21 +26,44 @@ inline PlaceTiles place_tiles(const ConvShape& shape, const Windows& windows, co
   return tiles;
 }
 
-// Steps of 64 bytes through the window; each row of the window starts one.
-struct Steps {
-  int per_row, count, quads;  // quads: of a row
+// Where a quad of a step is in the window.
+struct QuadPlace {
+  int row, column, quad;
+};
 
-  int valid_quads(int step) const { return smaller(tile_rows, quads - step % per_row * tile_rows); }
+// Steps of 64 bytes through the window; each (joined) row of the window starts one.
+struct Steps {
+  int per_row, count;
+  int row_quads, quads, joined;  // quads: of a group's channels
+  uint32_t last;                 // bits for the quads of the last step that are in the window, where rows are joined
+
+  QuadPlace quad(int step, int i) const {
+    const int number = step % per_row * tile_rows + i;
+    return {step / per_row * joined + number / quads % joined, number / (quads * joined), number % quads};
+  }
+
+  // A bit for each quad of the step that is in the window. The others meet whatever follows.
+  uint32_t valid_quads(int step) const {
+    const int left = row_quads - step % per_row * tile_rows;
+    const uint32_t within = left < tile_rows ? (1U << left) - 1U : (1U << tile_rows) - 1U;
+    return joined > 1 && step == count - 1 ? within & last : within;
+  }
+
   ptrdiff_t place(const Windows& windows, int step) const {
     return windows.row_of_taps(step / per_row) + static_cast<ptrdiff_t>(step % per_row) * tile_row_bytes;
   }
 };
 
-inline Steps steps_for(const ConvShape& shape) {
-  const int quads = shape.kernel_w * ceil_div(shape.channels / shape.groups, 4);
-  const int per_row = ceil_div(quads, tile_rows);
-  return {per_row, per_row * shape.kernel_h, quads};
+inline Steps steps_for(const ConvShape& shape, const Windows& windows) {
+  const int row_quads = shape.kernel_w * windows.quads * windows.joined;
+  const int per_row = ceil_div(row_quads, tile_rows);
+  Steps steps{per_row, per_row * ceil_div(shape.kernel_h, windows.joined), row_quads, windows.quads, windows.joined, 0};
+  for (int i = 0; i < tile_rows; ++i)
+    if (steps.quad(steps.count - 1, i).row < shape.kernel_h) steps.last |= 1U << i;
+  return steps;
 }
+
+inline Steps steps_for(const ConvShape& shape) { return steps_for(shape, windows_for(shape)); }
 
 // The window is cut into parts of at most `depth` steps, as equal as they can be.
 inline int window_parts(const Steps& steps, int depth) { return ceil_div(steps.count, depth); }

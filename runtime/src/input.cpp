@@ -1,6 +1,7 @@
 #include "input.h"
 
 #include <cstddef>
+#include <cstring>
 
 namespace adaste {
 
@@ -14,15 +15,29 @@ void read_bytes(int64_t pixels, int channels, const uint8_t* from, const std::ve
     }
 }
 
+namespace {
+
+// Whole numbers, since sums of floats must be added one by one in their order.
+bool all_finite(const float* values, int64_t count) {
+  constexpr uint32_t exponent = 0x7f800000;
+  uint32_t found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, values + i, sizeof bits);
+    found |= (bits & exponent) == exponent ? 1U : 0U;
+  }
+  return found == 0;
+}
+
+}  // namespace
+
 bool read_floats(int64_t pixels, int channels, const float* from, float* to) {
-  float nothing = 0;  // becomes NaN with the first number that is not finite
-  for (int64_t channel = 0; channel < channels; ++channel)
-    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-      const float value = *from++;
-      nothing += value * 0.0F;
-      to[pixel * channels + channel] = value;
-    }
-  return nothing == 0.0F;
+  if (!all_finite(from, pixels * channels)) return false;
+  for (int64_t channel = 0; channel < channels; ++channel, from += pixels) {
+    float* place = to + channel;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel, place += channels) *place = from[pixel];
+  }
+  return true;
 }
 
 }  // namespace adaste

@@ -27,8 +27,8 @@ constexpr int least_pixels = 8;            // with fewer, expanding weights is m
 constexpr int least_channels = 8;          // of a group, and outputs: with fewer, tiles are all but empty
 
 // Masks of so many output channels of a group.
-size_t mask_count(const ConvShape& shape, int outputs) {
-  return static_cast<size_t>(ceil_div(outputs, lanes)) * static_cast<size_t>(steps_for(shape).count) * masks_per_tile;
+size_t mask_count(const Steps& steps, int outputs) {
+  return static_cast<size_t>(ceil_div(outputs, lanes)) * static_cast<size_t>(steps.count) * masks_per_tile;
 }
 
 size_t weight_sum_bytes(const ConvShape& shape) {
@@ -37,14 +37,13 @@ size_t weight_sum_bytes(const ConvShape& shape) {
 
 size_t weight_bytes(const ConvShape& shape) {
   return weight_sum_bytes(shape) + static_cast<size_t>(shape.groups) *
-                                       mask_count(shape, shape.out_channels / shape.groups) * sizeof(uint64_t);
+                                       mask_count(steps_for(shape), shape.out_channels / shape.groups) * sizeof(uint64_t);
 }
 
 // In the order of use: (group, block of 32 outputs, step, tile of outputs, quad), behind the sums of weights.
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const OutputBlocks blocks = output_blocks(shape, block_outputs);
   const Steps steps = steps_for(shape);
-  const int quads = steps.quads / shape.kernel_w;  // of a pixel
   const size_t row_bytes = (window_size(shape) + 7) / 8;
   store_weight_sums(shape, rows, prepared);
   auto* to = reinterpret_cast<uint64_t*>(static_cast<uint8_t*>(prepared) + weight_sum_bytes(shape));
@@ -54,20 +53,22 @@ void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
         const uint8_t* outputs = rows + static_cast<size_t>(blocks.channel(block) + first) * row_bytes;
         const int count = smaller(lanes, blocks.count(block) - first);
         for (int i = 0; i < tile_rows; ++i, ++to) {
-          const int quad = step % steps.per_row * tile_rows + i;
-          const int tap = step / steps.per_row * shape.kernel_w + quad / quads;
-          *to = i < steps.valid_quads(step) ? quad_mask(shape, outputs, count, tap, quad % quads) : 0;
+          const QuadPlace quad = steps.quad(step, i);
+          const int tap = quad.row * shape.kernel_w + quad.column;
+          *to = (steps.valid_quads(step) >> i & 1U) != 0 ? quad_mask(shape, outputs, count, tap, quad.quad) : 0;
         }
       }
 }
 
-// The weights of one tile as bytes. Quads behind the last of a row of the window meet whatever follows it: they are 0.
-void expand_tile(const uint64_t* masks, int quads, uint8_t* to) {
+// The weights of one tile as bytes; those of quads outside the window are 0.
+void expand_tile(const uint64_t* masks, uint32_t valid, uint8_t* to) {
   const __m512i minus = _mm512_set1_epi8(-1);
   const __m512i plus = _mm512_set1_epi8(1);
   for (int i = 0; i < tile_rows; ++i)  // a loop of constant length is unrolled
     _mm512_store_si512(to + i * tile_row_bytes, _mm512_mask_blend_epi8(masks[i], minus, plus));
-  for (int i = quads; i < tile_rows; ++i) _mm512_store_si512(to + i * tile_row_bytes, _mm512_setzero_si512());
+  if (valid == (1U << tile_rows) - 1U) return;
+  for (int i = 0; i < tile_rows; ++i)
+    if ((valid >> i & 1U) == 0) _mm512_store_si512(to + i * tile_row_bytes, _mm512_setzero_si512());
 }
 
 // All pixels of a task, for one block of outputs.
@@ -79,7 +80,7 @@ class Task {
       : shape_(shape),
         windows_(windows),
         slab_(slab),
-        steps_(steps_for(shape)),
+        steps_(steps_for(shape, windows)),
         tiles_(place_tiles(shape, windows, slab)),
         epilogue_(epilogue),
         quantisation_(quantisation),
@@ -87,15 +88,16 @@ class Task {
         scratch_(scratch) {
     const OutputBlocks blocks = output_blocks(shape, block_outputs);
     const int tasks = tasks_of_pairs(tiles_, steps_, depth);
-    const int block = task / tasks;
-    first_ = 2 * static_cast<int>(part_start(tiles_.pairs, tasks, task % tasks));
-    end_ = smaller(tiles_.count, 2 * static_cast<int>(part_start(tiles_.pairs, tasks, task % tasks + 1)));
+    const int block = task % (blocks.per_group * shape.groups);  // fastest: all read and write close by
+    const int number = task / (blocks.per_group * shape.groups);
+    first_ = 2 * static_cast<int>(part_start(tiles_.pairs, tasks, number));
+    end_ = smaller(tiles_.count, 2 * static_cast<int>(part_start(tiles_.pairs, tasks, number + 1)));
     channel_ = blocks.channel(block);
     outputs_ = blocks.count(block);
     weight_sums_ = static_cast<const int32_t*>(prepared) + channel_;
     masks_ = reinterpret_cast<const uint64_t*>(static_cast<const uint8_t*>(prepared) + weight_sum_bytes(shape)) +
-             static_cast<size_t>(blocks.group(block)) * mask_count(shape, blocks.outputs) +
-             mask_count(shape, blocks.first(block));
+             static_cast<size_t>(blocks.group(block)) * mask_count(steps_, blocks.outputs) +
+             mask_count(steps_, blocks.first(block));
     copy_ = static_cast<const uint8_t*>(scratch) + range_bytes(shape) + blocks.group(block) * windows_.group;
   }
 
@@ -148,10 +150,10 @@ class Task {
   void expand(int start, int step) {
     const int tiles = output_tiles();
     const uint64_t* masks = masks_ + static_cast<ptrdiff_t>(start + step) * tiles * masks_per_tile;
-    const int quads = steps_.valid_quads(start + step);
+    const uint32_t valid = steps_.valid_quads(start + step);
     uint8_t* to = weights_ + step * tiles * tile_bytes;
     for (int tile = 0; tile < tiles; ++tile, masks += masks_per_tile, to += tile_bytes)
-      expand_tile(masks, quads, to);
+      expand_tile(masks, valid, to);
     written(weights_);
   }
 
@@ -245,7 +247,7 @@ int tasks(const ConvShape& shape, int stage) {
   const Slab slab = slab_at(shape, windows.slabs, (stage - 1) / 2);
   if (stage % 2 == 1) return window_rows(windows, slab);
   return output_blocks(shape, block_outputs).per_group * shape.groups *
-         tasks_of_pairs(place_tiles(shape, windows, slab), steps_for(shape), depth);
+         tasks_of_pairs(place_tiles(shape, windows, slab), steps_for(shape, windows), depth);
 }
 
 template <int depth>

@@ -18,25 +18,35 @@ Clipped clipped(const ConvShape& shape, int row, int column) {
           std::min(left + shape.kernel_w, shape.width)};
 }
 
-// Combines the pixels of each window of an output row: y = first pixel, then combine(y, pixel) for all others.
+// Some channels of a window's pixels: y = first pixel, then combine(y, pixel) for all others. A constant number of
+// channels stays in registers.
+template <int count, class Combine>
+void combine_window(const Clipped& window, const float* image, ptrdiff_t row, ptrdiff_t channels, float* y,
+                    const Combine& combine) {
+  float values[count];
+  std::copy_n(image + window.top * row + window.left * channels, count, values);
+  for (int i = window.top; i < window.bottom; ++i)
+    for (int j = i == window.top ? window.left + 1 : window.left; j < window.right; ++j) {
+      const float* pixel = image + i * row + j * channels;
+      for (int c = 0; c < count; ++c) values[c] = combine(values[c], pixel[c]);
+    }
+  std::copy_n(values, count, y);
+}
+
+// Combines the pixels of each window of an output row.
 template <class Combine, class End>
 void pool(const ConvShape& shape, int task, const float* x, float* y, const Combine& combine, const End& end) {
+  constexpr int at_once = 32;
   const ptrdiff_t channels = shape.channels;
-  const ptrdiff_t pixels = static_cast<ptrdiff_t>(shape.height) * shape.width;
-  const float* image = x + task / shape.out_height * pixels * channels;
+  const ptrdiff_t row = shape.width * channels;
+  const float* image = x + task / shape.out_height * shape.height * row;
   y += static_cast<ptrdiff_t>(task) * shape.out_width * channels;
   for (int column = 0; column < shape.out_width; ++column, y += channels) {
     const Clipped window = clipped(shape, task % shape.out_height, column);
-    bool first = true;
-    for (int i = window.top; i < window.bottom; ++i)
-      for (int j = window.left; j < window.right; ++j) {
-        const float* pixel = image + (static_cast<ptrdiff_t>(i) * shape.width + j) * channels;
-        if (first)
-          std::copy_n(pixel, channels, y);
-        else
-          for (ptrdiff_t c = 0; c < channels; ++c) y[c] = combine(y[c], pixel[c]);
-        first = false;
-      }
+    ptrdiff_t first = 0;
+    for (; first + at_once <= channels; first += at_once)
+      combine_window<at_once>(window, image + first, row, channels, y + first, combine);
+    for (; first < channels; ++first) combine_window<1>(window, image + first, row, channels, y + first, combine);
     end(window, y);
   }
 }

@@ -25,10 +25,10 @@ struct PixelRow {
 };
 
 // `bytes` are those of the pixels without gaps, and three more.
-inline void spread(const uint8_t* bytes, int pixels, int channels, uint8_t* to) {
+inline void spread(const uint8_t* bytes, int pixels, const PixelRow& row, uint8_t* to) {
   uint32_t kept = 0;
-  std::memset(&kept, 0xff, static_cast<size_t>(channels));
-  for (int i = 0; i < pixels; ++i, bytes += channels, to += quad_bytes) {
+  std::memset(&kept, 0xff, static_cast<size_t>(row.channels));
+  for (int i = 0; i < pixels; ++i, bytes += row.channels, to += row.place) {
     uint32_t quad = 0;
     std::memcpy(&quad, bytes, quad_bytes);
     quad &= kept;
@@ -38,13 +38,14 @@ inline void spread(const uint8_t* bytes, int pixels, int channels, uint8_t* to) 
 
 // Pixels of fewer channels than a quad.
 template <class Dot>
-void quantise_narrow(const float* values, int pixels, int channels, const Levels& levels, uint8_t* to) {
+void quantise_narrow(int pixels, const PixelRow& row, const Levels& levels, uint8_t* to) {
   constexpr int at_once = 128;
   uint8_t bytes[at_once * (quad_bytes - 1) + quad_bytes - 1] = {};
-  for (; pixels > 0; pixels -= at_once, values += at_once * channels, to += at_once * quad_bytes) {
+  const float* values = row.values;
+  for (; pixels > 0; pixels -= at_once, values += at_once * row.channels, to += at_once * row.place) {
     const int count = smaller(pixels, at_once);
-    Dot::quantise(values, count * channels, levels, bytes);
-    spread(bytes, count, channels, to);
+    Dot::quantise(values, count * row.channels, levels, bytes);
+    spread(bytes, count, row, to);
   }
 }
 
@@ -63,11 +64,11 @@ void pad_places(int count, const PixelRow& row, const Levels& levels, uint8_t* t
   }
 }
 
-// Neighbouring pixels, each with all its channels, to neighbouring places.
+// Neighbouring pixels, each with all its channels.
 template <class Dot>
 void quantise_pixels(int count, const PixelRow& row, const Levels& levels, uint8_t* to) {
-  if (row.channels % quad_bytes == 0) return Dot::quantise(row.values, count * row.channels, levels, to);
-  if (row.channels < quad_bytes) return quantise_narrow<Dot>(row.values, count, row.channels, levels, to);
+  if (row.channels == row.place) return Dot::quantise(row.values, count * row.channels, levels, to);
+  if (row.channels < quad_bytes) return quantise_narrow<Dot>(count, row, levels, to);
   const float* values = row.values;
   for (; count > 0; --count, values += row.distance, to += row.place)
     quantise_pixel<Dot>(values, row.channels, levels, to);
@@ -77,9 +78,7 @@ void quantise_pixels(int count, const PixelRow& row, const Levels& levels, uint8
 template <class Dot>
 void write_places(const Axis& columns, int places, const PixelRow& row, const Levels& levels) {
   if (row.values == nullptr) return pad_places<Dot>(places, row, levels, row.to);
-  const bool neighbours = columns.step == columns.stride && row.distance == row.channels &&
-                          row.place == ceil_div(row.channels, quad_bytes) * quad_bytes;
-  if (neighbours) {
+  if (columns.step == columns.stride && row.distance == row.channels) {
     const int first = smaller(places, columns.pad);
     const int end = smaller(places, columns.pad + columns.size);
     pad_places<Dot>(first, row, levels, row.to);

@@ -7,6 +7,9 @@
 // the padding at the end of a row is that at the start of the next. Rows of the copy with the same remainder modulo the
 // stride (a phase) follow each other in a plane, so that the places of output rows r and r + 1 do in each row of the
 // window. The order is (image, group, phase, row, column, channel), for one slab (slabs.h) at a time.
+//
+// Where pixels have few channels, as in a first layer, the rows of all phases are joined: columns of them lie side by
+// side, (image, group, row, column, phase, channel), and `joined` rows of a window are read as one.
 #pragma once
 
 #include "quantised.h"
@@ -18,16 +21,20 @@ namespace {
 struct Windows {
   Axis rows, columns;
   int channels, quads;                        // of a group
+  int joined;                                 // rows of the image in a row of the copy: 1, or all phases
   int places;                                 // of output pixels, from a row to the next
   int columns_of_row, columns_of_last;        // of the copy; the last row of a plane has its own padding
   Slabs slabs;
   int plane_rows;                             // of a phase
-  ptrdiff_t entry, row, plane, group, image;  // bytes of each; an entry is the distance of places
+  ptrdiff_t pixel, entry, row, plane, group, image;  // bytes of each; an entry is the distance of places
 
-  // Where the taps of row i of a window are, from those of row 0.
-  ptrdiff_t row_of_taps(int i) const { return i % rows.step * plane + i / rows.step * row; }
+  int planes() const { return rows.step / joined; }
+
+  // Where the taps of (joined) row i of a window are, from those of row 0.
+  ptrdiff_t row_of_taps(int i) const { return i % planes() * plane + i / planes() * row; }
 };
 
+constexpr int joined_bytes = 64;                      // a window's joined rows are not longer
 constexpr ptrdiff_t slab_bytes = ptrdiff_t{1} << 19;  // stay in the second cache beside inputs, outputs and weights
 
 // Columns of the copy from a row to the next: those that windows touch, but padding that the next row starts with.
@@ -43,18 +50,20 @@ inline Windows windows_for(const ConvShape& shape) {
   windows.columns = column_axis(shape);
   windows.channels = shape.channels / shape.groups;
   windows.quads = ceil_div(windows.channels, quad_bytes);
+  windows.joined =
+      shape.kernel_w <= joined_bytes / (windows.quads * quad_bytes * windows.rows.step) ? windows.rows.step : 1;
   windows.places = larger(  // wide padding may hold windows of its own
       shape.out_width, ceil_div(columns_between_rows(windows.columns, shape.out_width), windows.columns.step));
   windows.columns_of_row = windows.places * windows.columns.step;
   windows.columns_of_last = larger(windows.columns_of_row, windows.columns.extent(shape.out_width));
-  const ptrdiff_t pixel = static_cast<ptrdiff_t>(windows.quads) * quad_bytes;
-  windows.entry = windows.columns.step * pixel;
-  windows.row = windows.columns_of_row * pixel;
-  windows.slabs = slabs_for(shape, windows.row * shape.groups, slab_bytes);
+  windows.pixel = static_cast<ptrdiff_t>(windows.joined) * windows.quads * quad_bytes;
+  windows.entry = windows.columns.step * windows.pixel;
+  windows.row = windows.columns_of_row * windows.pixel;
+  windows.slabs = slabs_for(shape, windows.row / windows.joined * shape.groups, slab_bytes);
   windows.plane_rows = windows.slabs.rows + (shape.kernel_h - 1) / windows.rows.step;
   windows.plane = static_cast<ptrdiff_t>(aligned(static_cast<size_t>(
-      windows.row * windows.plane_rows + (windows.columns_of_last - windows.columns_of_row) * pixel)));
-  windows.group = windows.plane * windows.rows.step;
+      windows.row * windows.plane_rows + (windows.columns_of_last - windows.columns_of_row) * windows.pixel)));
+  windows.group = windows.plane * windows.planes();
   windows.image = windows.group * shape.groups;
   return windows;
 }
@@ -81,10 +90,12 @@ void write_windows(const ConvShape& shape, const Windows& windows, const Slab& s
   const int source = (slab.first_row + row) * windows.rows.stride + phase - windows.rows.pad;
   const Levels levels = image_levels(shape, image_of_batch, quantisation, scratch);
   const int columns = row == windows.plane_rows - 1 ? windows.columns_of_last : windows.columns_of_row;
+  const ptrdiff_t between_phases =
+      windows.joined == 1 ? windows.plane : static_cast<ptrdiff_t>(windows.quads) * quad_bytes;
   PixelRow pixels{nullptr, shape.channels, windows.channels,
                   static_cast<uint8_t*>(scratch) + range_bytes(shape) + image * windows.image +
-                      phase * windows.plane + row * windows.row,
-                  static_cast<ptrdiff_t>(windows.quads) * quad_bytes};
+                      phase * between_phases + row * windows.row,
+                  windows.pixel};
   if (windows.rows.inside(source))
     pixels.values = x + (image_of_batch * shape.height + source) * shape.width * shape.channels;
   for (int group = 0; group < shape.groups; ++group, pixels.to += windows.group) {

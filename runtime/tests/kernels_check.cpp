@@ -159,6 +159,7 @@ std::vector<ConvShape> corner_shapes() {
       shape_of(1, 41, 300, 70, 2, 5, 2, 2),      // the same, strided
       shape_of(5, 20, 21, 300, 3, 3, 1, 1),      // several slabs of several images of bytes
       shape_of(1, 9, 140, 3, 33, 7, 2, 3),       // a long row of few channels
+      shape_of(2, 11, 17, 2, 20, 5, 3, 2),       // few channels, three phases of rows
   };
 }
 
