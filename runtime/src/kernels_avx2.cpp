@@ -63,7 +63,8 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
   for (int first = 0; first < window; first += chunk, words += outputs) {
     const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
     const float* inputs[Strip::lanes];
-    for (int lane = 0; lane < Strip::lanes; ++lane) inputs[lane] = inputs_of(shape, windows[lane], part, copies + lane * chunk);
+    for (int lane = 0; lane < Strip::lanes; ++lane)
+      inputs[lane] = inputs_of(shape, windows[lane], part, copies + lane * chunk);
     const int groups = groups_of(part.count);
     fill_tables<Strip>(inputs, groups, tables);
     add_channels<Strip>(tables, groups, words, piece.channels, sums);

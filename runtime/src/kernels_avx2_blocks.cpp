@@ -15,9 +15,9 @@ namespace {
 
 using Strip = Strip16;
 
-constexpr int most_side = 16;          // of a block
-constexpr int fill_channels = 64;      // making a table takes as long as using it for so many output channels
-constexpr int cached_sums = 1 << 12;   // strips of sums that the second-level cache holds with all else
+constexpr int most_side = 16;         // of a block
+constexpr int fill_channels = 64;     // making a table takes as long as using it for so many output channels
+constexpr int cached_sums = 1 << 12;  // strips of sums that the second-level cache holds with all else
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
@@ -62,7 +62,8 @@ Blocks best_blocks(const ConvShape& shape) {
 // The shape without its batch decides: strips should be full even for one image.
 bool worthwhile(const ConvShape& shape) {
   if (!supports(shape) || shape.channels / shape.groups % chunk != 0) return false;
-  const ptrdiff_t strips = (static_cast<ptrdiff_t>(shape.out_height) * shape.out_width + Strip::lanes - 1) / Strip::lanes;
+  const ptrdiff_t outputs = static_cast<ptrdiff_t>(shape.out_height) * shape.out_width;
+  const ptrdiff_t strips = (outputs + Strip::lanes - 1) / Strip::lanes;
   const ptrdiff_t each = shape.out_channels / shape.groups + fill_channels;
   return best_blocks(shape).cost < strips * shape.kernel_h * shape.kernel_w * each;
 }
@@ -89,12 +90,13 @@ Grid grid_of(const ConvShape& shape) {
                                       Strip::lanes);
   // Too few strips leave threads without work. Parts of rows overlap as blocks do, parts of channels make all tables
   // again.
-  const int part_rows = ceil_div(blocks.height, std::min(blocks.height, ceil_div(shape.threads, strips * shape.groups)));
+  const int wanted_parts = ceil_div(shape.threads, strips * shape.groups);
+  const int part_rows = ceil_div(blocks.height, std::min(blocks.height, wanted_parts));
   const int row_parts = ceil_div(blocks.height, part_rows);
   // The sums of as many rows as the kernel has are in use at a time.
   const int most_channels = std::max(64, cached_sums / (shape.kernel_h * blocks.width));
-  const int wanted = channels_per_task(shape, outputs, static_cast<ptrdiff_t>(strips) * row_parts * shape.groups);
-  const int part_channels = ceil_div(outputs, ceil_div(outputs, std::min(most_channels, wanted)));
+  const int wanted_channels = channels_per_task(shape, outputs, static_cast<ptrdiff_t>(strips) * row_parts * shape.groups);
+  const int part_channels = ceil_div(outputs, ceil_div(outputs, std::min(most_channels, wanted_channels)));
   return {blocks, strips, row_parts, part_rows, ceil_div(outputs, part_channels), part_channels};
 }
 
@@ -120,7 +122,6 @@ struct Task {
   Window windows[Strip::lanes];    // of each block's first output; no image beyond the last block
   ptrdiff_t places[Strip::lanes];  // of that output, counted in pixels of all images
   int rows_left[Strip::lanes], columns_left[Strip::lanes];  // of each block that are in the image
-
   float* sums;
 };
 
@@ -191,7 +192,8 @@ bool find_pixels(const ConvShape& shape, const Task& task, int row, int column, 
   for (int lane = 0; lane < Strip::lanes; ++lane) {
     const Window& window = task.windows[lane];
     const auto y = static_cast<unsigned>(window.row + row), x = static_cast<unsigned>(window.column + column);
-    const bool inside = window.image != nullptr && y < static_cast<unsigned>(shape.height) && x < static_cast<unsigned>(shape.width);
+    const bool inside = window.image != nullptr && y < static_cast<unsigned>(shape.height) &&
+                        x < static_cast<unsigned>(shape.width);
     pixels[lane] = inside ? window.image + (static_cast<ptrdiff_t>(y) * shape.width + x) * shape.channels : nullptr;
     any = any || inside;
   }

@@ -29,8 +29,8 @@ namespace {
 constexpr int chunk = 64;      // inputs whose tables are held at a time: one word of weight bits per channel
 constexpr int group_size = 5;  // inputs per table, but for the last of a chunk
 constexpr int entries = 32;    // signed sums of a group
-constexpr int all_groups = 13;   // of a chunk
-constexpr int some_groups = 7;   // of one that is filled by about half
+constexpr int all_groups = 13;  // of a chunk
+constexpr int some_groups = 7;  // of one that is filled by about half
 
 template <class Strip>
 using Element = typename Strip::Element;
