@@ -50,7 +50,7 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
   Window windows[Strip::lanes];
   for (int lane = 0; lane < Strip::lanes; ++lane)
     windows[lane] = window_at(shape, piece.position + lane, piece.group * (shape.channels / shape.groups), x);
-  words += static_cast<ptrdiff_t>(piece.group) * chunks_of(shape) * outputs + piece.first_output;
+  words += static_cast<ptrdiff_t>(piece.group) * chunks_of(shape, window_size(shape)) * outputs + piece.first_output;
   for (int first = 0; first < window; first += chunk, words += outputs) {
     const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
     const float* inputs[Strip::lanes];

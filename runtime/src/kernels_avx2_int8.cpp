@@ -277,7 +277,8 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
     levels.zero[lane] = static_cast<int32_t>(image.zero) - middle;
   }
   const auto* words = static_cast<const uint64_t*>(prepared) +
-                      static_cast<ptrdiff_t>(piece.group) * chunks_of(shape) * outputs + piece.first_output;
+                      static_cast<ptrdiff_t>(piece.group) * chunks_of(shape, window_size(shape)) * outputs +
+                      piece.first_output;
   for (int first = 0; first < window; first += chunk, words += outputs) {
     const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
     const uint8_t* inputs[Strip::lanes];
@@ -290,7 +291,8 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
     add_channels<Strip>(tables, groups, words, piece.channels, narrow);
     if (first / chunk % safe_chunks == safe_chunks - 1 || first + chunk >= window) flush(sums, narrow, wide);
   }
-  const auto* weight_sums = reinterpret_cast<const int32_t*>(static_cast<const char*>(prepared) + word_bytes(shape, window_size(shape)));
+  const auto* weight_sums = reinterpret_cast<const int32_t*>(static_cast<const char*>(prepared) +
+                                                             word_bytes(shape, window_size(shape)));
   write_outputs<Strip>(shape, wide, piece, weight_sums, levels, epilogue, y);
 }
 

@@ -44,7 +44,6 @@ constexpr int groups_of(int inputs) { return inputs > 35 ? all_groups : inputs >
 int chunks_of(const ConvShape& shape, size_t run) {
   return static_cast<int>(window_size(shape) / run * ((run + chunk - 1) / chunk));
 }
-int chunks_of(const ConvShape& shape) { return chunks_of(shape, window_size(shape)); }
 
 // Words of 64 bits in the order (group, chunk, output channel); inputs in the order (row, column, channel).
 size_t word_bytes(const ConvShape& shape, size_t run) {
