@@ -40,10 +40,13 @@ ConvShape random_shape(Random& random) {
   shape.threads = between(random, 1, 6);
   shape.groups = random() % 3 == 0 ? between(random, 1, 20) : 1;
   const int most = shape.groups == 1 ? 140 : 10;
-  if (random() % 8 == 0) {  // a layer that kernels for large images take
+  if (random() % 8 == 0) {  // a layer that kernels for large images take, with many channels or few
+    const bool many = random() % 2 == 0;
     shape.height = between(random, 12, 34);
-    shape.groups = between(random, 1, 2);
-    shape.channels = shape.groups * 64 * between(random, 1, 2);
+    shape.width = between(random, 4, 20);
+    shape.kernel_h = between(random, 1, many ? 4 : 7);
+    shape.groups = many ? between(random, 1, 2) : 1;
+    shape.channels = many ? shape.groups * 64 * between(random, 1, 2) : between(random, 1, 8);
     shape.out_channels = shape.groups * between(random, 8, 190);
     return with_outputs(shape);
   }

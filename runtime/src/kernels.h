@@ -10,8 +10,8 @@
 // - The tasks of a stage run in any order and on any thread, each exactly once; a stage starts when the one before has
 //   ended. `scratch` is shared by all tasks and keeps its contents between the stages of one call, not between calls.
 // - The shape passed to `prepare` differs from the one passed to `run` in nothing but `batch`, so what `supports`,
-//   `weight_bytes` and `prepare` do must not depend on the batch; `scratch_bytes`, `stages` and `tasks` may. None of the
-//   first three may depend on `threads`.
+//   `weight_bytes` and `prepare` do must not depend on the batch; `scratch_bytes`, `stages` and `tasks` may.
+//   What they do must not depend on `threads` either.
 // - Sizes are checked before: every extent is positive, channels and out_channels are divisible by groups, K (below) is
 //   at most 2^22, and x and y have fewer than 2^31 elements per image. The whole batch may have more: compute offsets
 //   in ptrdiff_t or size_t.

@@ -10,10 +10,10 @@ namespace {
 
 constexpr int most_channels = 512;  // output channels per task: their sums take 32 KiB
 
-size_t weight_bytes(const ConvShape& shape) { return word_bytes(shape); }
+size_t weight_bytes(const ConvShape& shape) { return word_bytes(shape, window_size(shape)); }
 
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
-  prepare_words(shape, rows, static_cast<uint64_t*>(prepared));
+  prepare_words(shape, window_size(shape), rows, static_cast<uint64_t*>(prepared));
 }
 
 size_t scratch_bytes(const ConvShape& /*shape*/) { return 0; }
@@ -23,15 +23,6 @@ int stages(const ConvShape& /*shape*/) { return 1; }
 int lanes_for(const ConvShape& shape) { return positions(shape) > 8 ? 16 : positions(shape) > 4 ? 8 : 4; }
 
 int tasks(const ConvShape& shape, int /*stage*/) { return cut(shape, lanes_for(shape), most_channels).count; }
-
-// Copies a few floats, or zeros, in vectors and without a call; the last vector is filled with zeros.
-inline void copy_floats(const float* from, int count, float* to) {
-  alignas(32) static constexpr int32_t masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-  if (from == nullptr) from = zeros;
-  for (; count > 8; count -= 8, from += 8, to += 8) _mm256_storeu_ps(to, _mm256_loadu_ps(from));
-  const __m256i mask = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(masks + 8 - count));
-  _mm256_storeu_ps(to, _mm256_maskload_ps(from, mask));
-}
 
 // The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`, followed by zeros. Up to
 // seven floats behind the chunk are written, too.
@@ -59,11 +50,12 @@ void convolve(const ConvShape& shape, int task, const float* x, const uint64_t* 
   Window windows[Strip::lanes];
   for (int lane = 0; lane < Strip::lanes; ++lane)
     windows[lane] = window_at(shape, piece.position + lane, piece.group * (shape.channels / shape.groups), x);
-  words += static_cast<ptrdiff_t>(piece.group) * chunks_of(shape) * outputs + piece.first_output;
+  words += static_cast<ptrdiff_t>(piece.group) * chunks_of(shape, window_size(shape)) * outputs + piece.first_output;
   for (int first = 0; first < window; first += chunk, words += outputs) {
     const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
     const float* inputs[Strip::lanes];
-    for (int lane = 0; lane < Strip::lanes; ++lane) inputs[lane] = inputs_of(shape, windows[lane], part, copies + lane * chunk);
+    for (int lane = 0; lane < Strip::lanes; ++lane)
+      inputs[lane] = inputs_of(shape, windows[lane], part, copies + lane * chunk);
     const int groups = groups_of(part.count);
     fill_tables<Strip>(inputs, groups, tables);
     add_channels<Strip>(tables, groups, words, piece.channels, sums);

@@ -4,73 +4,25 @@
 // Images are cut into blocks of equal size, and a strip is the same place in 16 blocks. A task walks over the pixels of
 // its blocks' inputs; the table of such a pixel is added to all outputs around it, up to nine for a 3x3 kernel. Blocks
 // overlap by the kernel's size less one, so large ones have the fewest tables; but 16 of them should cover the image.
+//
+// An image of few channels is seen as one in which the windows' rows are the pixels, and the kernel is one pixel wide.
 #include <cstring>
 
+#include "blocks.h"
 #include "cpu_x86.h"
 #include "kernel_table.h"
-#include "signed_sums_float.h"
 
 namespace adaste {
 namespace {
 
-using Strip = Strip16;
+constexpr int cached_sums = 1 << 12;  // strips of sums that the second-level cache holds with all else
 
-constexpr int most_side = 16;          // of a block
-constexpr int fill_channels = 64;      // making a table takes as long as using it for so many output channels
-constexpr int cached_sums = 1 << 12;   // strips of sums that the second-level cache holds with all else
+size_t run_of(const ConvShape& shape) { return static_cast<size_t>(seen(shape).channels / shape.groups); }
 
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
-
-struct Blocks {
-  int height, width;  // of a block
-  int rows, columns;  // of blocks in an image
-  ptrdiff_t cost;     // of one image, in additions of one chunk for one output channel
-
-  int of_image() const { return rows * columns; }
-};
-
-// The side of blocks when a side of the image is cut into `count`, or into a multiple where they would be too large.
-int block_side(int size, int count) {
-  const int side = ceil_div(size, count);
-  return ceil_div(side, ceil_div(side, most_side));
-}
-
-// The input pixels under so many outputs.
-int extent(int outputs, int kernel, int stride) { return (outputs - 1) * stride + kernel; }
-
-Blocks cut_into_blocks(const ConvShape& shape, int rows, int columns) {
-  const int height = block_side(shape.out_height, rows), width = block_side(shape.out_width, columns);
-  Blocks blocks{height, width, ceil_div(shape.out_height, height), ceil_div(shape.out_width, width), 0};
-  const ptrdiff_t uses = static_cast<ptrdiff_t>(height) * width * shape.kernel_h * shape.kernel_w;
-  const ptrdiff_t tables = static_cast<ptrdiff_t>(extent(height, shape.kernel_h, shape.stride_h)) *
-                           extent(width, shape.kernel_w, shape.stride_w);
-  blocks.cost = ceil_div(blocks.of_image(), Strip::lanes) *
-                (uses * (shape.out_channels / shape.groups) + tables * fill_channels);
-  return blocks;
-}
-
-Blocks best_blocks(const ConvShape& shape) {
-  Blocks best = cut_into_blocks(shape, 1, Strip::lanes);
-  for (int rows = 2; rows <= Strip::lanes; rows *= 2) {
-    const Blocks blocks = cut_into_blocks(shape, rows, Strip::lanes / rows);
-    if (blocks.cost < best.cost) best = blocks;
-  }
-  return best;
-}
-
-// Is that less than the kernel for all shapes costs, whose strips are of neighbours and which has a table for each tap.
-// The shape without its batch decides: strips should be full even for one image.
-bool worthwhile(const ConvShape& shape) {
-  if (!supports(shape) || shape.channels / shape.groups % chunk != 0) return false;
-  const ptrdiff_t strips = (static_cast<ptrdiff_t>(shape.out_height) * shape.out_width + Strip::lanes - 1) / Strip::lanes;
-  const ptrdiff_t each = shape.out_channels / shape.groups + fill_channels;
-  return best_blocks(shape).cost < strips * shape.kernel_h * shape.kernel_w * each;
-}
-
-size_t weight_bytes(const ConvShape& shape) { return word_bytes(shape); }
+size_t weight_bytes(const ConvShape& shape) { return word_bytes(shape, run_of(shape)); }
 
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
-  prepare_words(shape, rows, static_cast<uint64_t*>(prepared));
+  prepare_words(shape, run_of(shape), rows, static_cast<uint64_t*>(prepared));
 }
 
 // How the work is cut: strips of the whole batch's blocks, parts of the blocks' rows, groups, and parts of a group's
@@ -78,24 +30,29 @@ void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
 struct Grid {
   Blocks blocks;
   int strips, row_parts, part_rows, channel_parts, part_channels;
+  int live_rows;  // rows of outputs that are neither untouched nor done
 
-  int sums() const { return part_rows * blocks.width * part_channels * Strip::lanes; }  // of a task
+  int sums() const { return live_rows * blocks.width * part_channels * Strip::lanes; }  // of a task
 };
 
-Grid grid_of(const ConvShape& shape) {
+Grid grid_of(const ConvShape& whole) {
+  const ConvShape shape = seen(whole);
   const Blocks blocks = best_blocks(shape);
   const int outputs = shape.out_channels / shape.groups;
   const int strips = static_cast<int>((static_cast<ptrdiff_t>(shape.batch) * blocks.of_image() + Strip::lanes - 1) /
                                       Strip::lanes);
   // Too few strips leave threads without work. Parts of rows overlap as blocks do, parts of channels make all tables
   // again.
-  const int part_rows = ceil_div(blocks.height, std::min(blocks.height, ceil_div(shape.threads, strips * shape.groups)));
+  const int wanted_parts = ceil_div(shape.threads, strips * shape.groups);
+  const int part_rows = ceil_div(blocks.height, std::min(blocks.height, wanted_parts));
   const int row_parts = ceil_div(blocks.height, part_rows);
-  // The sums of as many rows as the kernel has are in use at a time.
-  const int most_channels = std::max(64, cached_sums / (shape.kernel_h * blocks.width));
-  const int wanted = channels_per_task(shape, outputs, static_cast<ptrdiff_t>(strips) * row_parts * shape.groups);
-  const int part_channels = ceil_div(outputs, ceil_div(outputs, std::min(most_channels, wanted)));
-  return {blocks, strips, row_parts, part_rows, ceil_div(outputs, part_channels), part_channels};
+  const int live_rows = std::min(part_rows, ceil_div(shape.kernel_h, shape.stride_h));
+  const int most_channels = std::max(64, cached_sums / (live_rows * blocks.width));
+  const ptrdiff_t pieces = static_cast<ptrdiff_t>(strips) * row_parts * shape.groups;
+  const int wanted_channels = channels_per_task(shape, outputs, pieces);
+  const int part_channels = ceil_div(outputs, ceil_div(outputs, std::min(most_channels, wanted_channels)));
+  return {blocks, strips, row_parts, part_rows, ceil_div(outputs, part_channels), part_channels,
+          live_rows};
 }
 
 int stages(const ConvShape& /*shape*/) { return 1; }
@@ -117,11 +74,17 @@ struct Task {
   Channels channels;
   const uint64_t* words;  // of the first tap
   ptrdiff_t tap_words;
+  int groups;                      // of a chunk
   Window windows[Strip::lanes];    // of each block's first output; no image beyond the last block
   ptrdiff_t places[Strip::lanes];  // of that output, counted in pixels of all images
   int rows_left[Strip::lanes], columns_left[Strip::lanes];  // of each block that are in the image
-
   float* sums;
+  int live_rows;
+
+  int column_sums() const { return channels.count * Strip::lanes; }
+  float* sums_of(int row, int column) const {
+    return sums + static_cast<ptrdiff_t>(row % live_rows * columns + column) * column_sums();
+  }
 };
 
 // A block's part of the image.
@@ -155,8 +118,11 @@ Task task_at(const ConvShape& shape, const Grid& grid, int number, const float* 
   task.rows = std::min(grid.part_rows, grid.blocks.height - first_row);
   task.columns = grid.blocks.width;
   task.channels = {group * outputs + first_output, std::min(grid.part_channels, outputs - first_output)};
-  task.words = words + static_cast<ptrdiff_t>(group) * chunks_of(shape) * outputs + first_output;
-  task.tap_words = static_cast<ptrdiff_t>(inner / chunk) * outputs;
+  const auto run = static_cast<int>(run_of(shape));
+  task.words = words + static_cast<ptrdiff_t>(group) * chunks_of(shape, run_of(shape)) * outputs + first_output;
+  task.tap_words = static_cast<ptrdiff_t>(ceil_div(run, chunk)) * outputs;
+  task.groups = groups_of(run);
+  task.live_rows = grid.live_rows;
   for (int lane = 0; lane < Strip::lanes; ++lane)
     place_lane(shape, grid, strip * Strip::lanes + lane, first_row, x + static_cast<ptrdiff_t>(group) * inner, lane,
                task);
@@ -169,7 +135,7 @@ int output_of(int input, int tap, int stride, int outputs) {
   return distance >= 0 && distance % stride == 0 && distance / stride < outputs ? distance / stride : -1;
 }
 
-// Adds a table to all outputs around its pixel.
+// Adds a table to all outputs around its pixel; the shape is the one seen.
 void add_taps(const ConvShape& shape, const Task& task, int row, int column, const float* tables,
               const uint64_t* words) {
   for (int tap_row = 0; tap_row < shape.kernel_h; ++tap_row) {
@@ -178,9 +144,8 @@ void add_taps(const ConvShape& shape, const Task& task, int row, int column, con
     for (int tap_column = 0; tap_column < shape.kernel_w; ++tap_column) {
       const int out_column = output_of(column, tap_column, shape.stride_w, task.columns);
       if (out_column < 0) continue;
-      const ptrdiff_t place = static_cast<ptrdiff_t>(out_row) * task.columns + out_column;
-      add_channels<Strip>(tables, all_groups, words + (tap_row * shape.kernel_w + tap_column) * task.tap_words,
-                          task.channels.count, task.sums + place * task.channels.count * Strip::lanes);
+      add_channels<Strip>(tables, task.groups, words + (tap_row * shape.kernel_w + tap_column) * task.tap_words,
+                          task.channels.count, task.sums_of(out_row, out_column));
     }
   }
 }
@@ -191,7 +156,8 @@ bool find_pixels(const ConvShape& shape, const Task& task, int row, int column, 
   for (int lane = 0; lane < Strip::lanes; ++lane) {
     const Window& window = task.windows[lane];
     const auto y = static_cast<unsigned>(window.row + row), x = static_cast<unsigned>(window.column + column);
-    const bool inside = window.image != nullptr && y < static_cast<unsigned>(shape.height) && x < static_cast<unsigned>(shape.width);
+    const bool inside = window.image != nullptr && y < static_cast<unsigned>(shape.height) &&
+                        x < static_cast<unsigned>(shape.width);
     pixels[lane] = inside ? window.image + (static_cast<ptrdiff_t>(y) * shape.width + x) * shape.channels : nullptr;
     any = any || inside;
   }
@@ -213,27 +179,53 @@ void add_pixel(const ConvShape& shape, const Task& task, int row, int column, fl
   }
 }
 
+// One place of the blocks' inputs where pixels are rows of windows.
+void add_window_row(const ConvShape& shape, const Task& task, int row, int column, float* tables) {
+  alignas(64) float copies[Strip::lanes * chunk + 8];
+  const float* inputs[Strip::lanes];
+  const Chunk part{0, shape.kernel_w * shape.channels, row, 0, 0, false, shape.channels};
+  for (int lane = 0; lane < Strip::lanes; ++lane) {
+    Window window = task.windows[lane];
+    window.column += column * shape.stride_w;
+    inputs[lane] = copies + lane * chunk;
+    copy_inputs(shape, window, part, copies + lane * chunk, copy_floats);
+    copy_floats(nullptr, task.groups * group_size - part.count, copies + lane * chunk + part.count);
+  }
+  fill_tables<Strip>(inputs, task.groups, tables);
+  add_taps(seen(shape), task, row, column, tables, task.words);
+}
+
+void clear_row(const Task& task, int row) {
+  std::memset(task.sums_of(row, 0), 0, static_cast<size_t>(task.columns) * task.column_sums() * sizeof(float));
+}
+
+void write_row(const ConvShape& shape, const Task& task, int row, const Epilogue& epilogue, float* y) {
+  for (int column = 0; column < task.columns; ++column) {
+    ptrdiff_t places[Strip::lanes];
+    for (int lane = 0; lane < Strip::lanes; ++lane) {
+      const bool inside = row < task.rows_left[lane] && column < task.columns_left[lane];
+      places[lane] = inside ? task.places[lane] + static_cast<ptrdiff_t>(row) * shape.out_width + column : -1;
+    }
+    write_outputs<Strip>(shape, task.sums_of(row, column), places, task.channels, epilogue, y);
+  }
+}
+
 void run(const ConvShape& shape, int /*stage*/, int number, const float* x, const void* prepared,
          const Epilogue& epilogue, const Quantisation& /*quantisation*/, float* y, void* scratch) {
   alignas(64) float tables[table_elements<Strip>];
   const Grid grid = grid_of(shape);
   const Task task =
       task_at(shape, grid, number, x, static_cast<const uint64_t*>(prepared), static_cast<float*>(scratch));
-  std::memset(task.sums, 0, static_cast<size_t>(grid.sums()) * sizeof(float));
-  for (int row = 0; row < extent(task.rows, shape.kernel_h, shape.stride_h); ++row)
-    for (int column = 0; column < extent(task.columns, shape.kernel_w, shape.stride_w); ++column)
-      add_pixel(shape, task, row, column, tables);
-
-  const float* sums = task.sums;
-  for (int row = 0; row < task.rows; ++row)
-    for (int column = 0; column < task.columns; ++column, sums += task.channels.count * Strip::lanes) {
-      ptrdiff_t places[Strip::lanes];
-      for (int lane = 0; lane < Strip::lanes; ++lane) {
-        const bool inside = row < task.rows_left[lane] && column < task.columns_left[lane];
-        places[lane] = inside ? task.places[lane] + static_cast<ptrdiff_t>(row) * shape.out_width + column : -1;
-      }
-      write_outputs<Strip>(shape, sums, places, task.channels, epilogue, y);
-    }
+  const ConvShape inputs = seen(shape);
+  for (int row = 0; row < extent(task.rows, inputs.kernel_h, inputs.stride_h); ++row) {
+    const int begun = output_of(row, 0, inputs.stride_h, task.rows);
+    if (begun >= 0) clear_row(task, begun);
+    for (int column = 0; column < extent(task.columns, inputs.kernel_w, inputs.stride_w); ++column)
+      few_channels(shape) ? add_window_row(shape, task, row, column, tables)
+                          : add_pixel(shape, task, row, column, tables);
+    const int done = output_of(row, inputs.kernel_h - 1, inputs.stride_h, task.rows);
+    if (done >= 0) write_row(shape, task, done, epilogue, y);
+  }
 }
 
 }  // namespace

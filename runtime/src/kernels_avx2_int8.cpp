@@ -62,12 +62,12 @@ struct Strip8 {
 
 // The words, then the sum of all weights of each output channel.
 size_t weight_bytes(const ConvShape& shape) {
-  return word_bytes(shape) + static_cast<size_t>(shape.out_channels) * sizeof(int32_t);
+  return word_bytes(shape, window_size(shape)) + static_cast<size_t>(shape.out_channels) * sizeof(int32_t);
 }
 
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
-  prepare_words(shape, rows, static_cast<uint64_t*>(prepared));
-  auto* sums = reinterpret_cast<int32_t*>(static_cast<char*>(prepared) + word_bytes(shape));
+  prepare_words(shape, window_size(shape), rows, static_cast<uint64_t*>(prepared));
+  auto* sums = reinterpret_cast<int32_t*>(static_cast<char*>(prepared) + word_bytes(shape, window_size(shape)));
   const size_t window = window_size(shape);
   for (size_t output = 0; output < static_cast<size_t>(shape.out_channels); ++output) {
     sums[output] = 0;
@@ -277,7 +277,8 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
     levels.zero[lane] = static_cast<int32_t>(image.zero) - middle;
   }
   const auto* words = static_cast<const uint64_t*>(prepared) +
-                      static_cast<ptrdiff_t>(piece.group) * chunks_of(shape) * outputs + piece.first_output;
+                      static_cast<ptrdiff_t>(piece.group) * chunks_of(shape, window_size(shape)) * outputs +
+                      piece.first_output;
   for (int first = 0; first < window; first += chunk, words += outputs) {
     const Chunk part = chunk_at(shape, first, std::min(chunk, window - first));
     const uint8_t* inputs[Strip::lanes];
@@ -290,7 +291,8 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
     add_channels<Strip>(tables, groups, words, piece.channels, narrow);
     if (first / chunk % safe_chunks == safe_chunks - 1 || first + chunk >= window) flush(sums, narrow, wide);
   }
-  const auto* weight_sums = reinterpret_cast<const int32_t*>(static_cast<const char*>(prepared) + word_bytes(shape));
+  const auto* weight_sums = reinterpret_cast<const int32_t*>(static_cast<const char*>(prepared) +
+                                                             word_bytes(shape, window_size(shape)));
   write_outputs<Strip>(shape, wide, piece, weight_sums, levels, epilogue, y);
 }
 

@@ -29,8 +29,7 @@ namespace {
 constexpr int chunk = 64;      // inputs whose tables are held at a time: one word of weight bits per channel
 constexpr int group_size = 5;  // inputs per table, but for the last of a chunk
 constexpr int entries = 32;    // signed sums of a group
-constexpr int all_groups = 13;   // of a chunk
-constexpr int some_groups = 7;   // of one that is filled by about half
+constexpr int all_groups = 13;  // of a chunk
 
 template <class Strip>
 using Element = typename Strip::Element;
@@ -39,31 +38,36 @@ template <class Strip>
 constexpr int table_elements = (chunk / group_size * entries + entries / 2) * Strip::lanes;
 
 // How many groups a chunk of so many inputs is given; inputs behind the last are zeros.
-constexpr int groups_of(int inputs) { return inputs > some_groups * group_size ? all_groups : some_groups; }
+constexpr int groups_of(int inputs) { return inputs > 35 ? all_groups : inputs > 25 ? 7 : inputs > 15 ? 5 : 3; }
 
-int chunks_of(const ConvShape& shape) { return static_cast<int>((window_size(shape) + chunk - 1) / chunk); }
-
-// Words of 64 bits in the order (group, chunk, output channel); inputs in the order (row, column, channel).
-size_t word_bytes(const ConvShape& shape) {
-  return static_cast<size_t>(chunks_of(shape)) * static_cast<size_t>(shape.out_channels) * sizeof(uint64_t);
+// Chunks of a window, or of each of its runs of so many inputs.
+int chunks_of(const ConvShape& shape, size_t run) {
+  return static_cast<int>(window_size(shape) / run * ((run + chunk - 1) / chunk));
 }
 
-void prepare_words(const ConvShape& shape, const uint8_t* rows, uint64_t* word) {
+// Words of 64 bits in the order (group, chunk, output channel); inputs in the order (row, column, channel).
+size_t word_bytes(const ConvShape& shape, size_t run) {
+  return static_cast<size_t>(chunks_of(shape, run)) * static_cast<size_t>(shape.out_channels) * sizeof(uint64_t);
+}
+
+void prepare_words(const ConvShape& shape, size_t run, const uint8_t* rows, uint64_t* word) {
   const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
   const auto channels = static_cast<size_t>(shape.channels / shape.groups);
   const auto outputs = static_cast<size_t>(shape.out_channels / shape.groups);
   const size_t window = window_size(shape);
   for (size_t group = 0; group < static_cast<size_t>(shape.groups); ++group)
-    for (size_t first = 0; first < window; first += chunk)
+    for (size_t first = 0, end = 0; first < window; first = end) {
+      end = std::min(first + chunk, (first / run + 1) * run);
       for (size_t output = 0; output < outputs; ++output) {
         const uint8_t* row = rows + (group * outputs + output) * ((window + 7) / 8);
         uint64_t bits = 0;
-        for (size_t k = first; k < std::min(window, first + chunk); ++k) {
+        for (size_t k = first; k < end; ++k) {
           const bool positive = weight_bit(row, k % channels * taps + k / channels);
           bits |= static_cast<uint64_t>(positive) << (k - first);
         }
         *word++ = bits;
       }
+    }
 }
 
 // With few output channels per group the tables cost more than they save.
@@ -161,7 +165,7 @@ template <class Strip>
   });
 }
 
-// The tables of a chunk's inputs, one strip per input: all of them, or `some_groups`.
+// The tables of a chunk's inputs, one strip per input: `groups` of them.
 template <class Strip>
 void fill_groups(const Element<Strip>* columns, int groups, Element<Strip>* tables) {
   constexpr int fives = all_groups - 1;
@@ -227,10 +231,12 @@ void add_groups(const Element<Strip>* tables, const uint64_t* words, int channel
 
 template <class Strip>
 void add_channels(const Element<Strip>* tables, int groups, const uint64_t* words, int channels, Element<Strip>* sums) {
-  if (groups == all_groups)
-    add_groups<Strip, all_groups>(tables, words, channels, sums);
-  else
-    add_groups<Strip, some_groups>(tables, words, channels, sums);
+  switch (groups) {
+    case 3: return add_groups<Strip, 3>(tables, words, channels, sums);
+    case 5: return add_groups<Strip, 5>(tables, words, channels, sums);
+    case 7: return add_groups<Strip, 7>(tables, words, channels, sums);
+    default: return add_groups<Strip, all_groups>(tables, words, channels, sums);
+  }
 }
 
 // y for eight channels of one position.

@@ -52,6 +52,15 @@ struct Strip4 {
 
 alignas(64) constexpr float zeros[chunk] = {};
 
+// Copies a few floats, or zeros, in vectors and without a call; zeros fill the last vector.
+inline void copy_floats(const float* from, int count, float* to) {
+  alignas(32) static constexpr int32_t masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  if (from == nullptr) from = zeros;
+  for (; count > 8; count -= 8, from += 8, to += 8) _mm256_storeu_ps(to, _mm256_loadu_ps(from));
+  const __m256i mask = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(masks + 8 - count));
+  _mm256_storeu_ps(to, _mm256_maskload_ps(from, mask));
+}
+
 // Four inputs of eight positions become four columns, `step` floats apart.
 [[gnu::always_inline]] inline void transpose_four(const float* const* inputs, int from, float* columns, int step) {
   __m256 rows[4];  // of positions i and i + 4

@@ -75,8 +75,9 @@ static inline void copy_inputs(const ConvShape& shape, const WindowOf<Value>& wi
     const int y = window.row + row;
     const int x = window.column + column;
     const bool inside = window.image != nullptr && y >= 0 && y < shape.height;
-    const int first = std::min(end, std::max(start, -x * channels));  // that is no padding
-    const int last = inside ? std::max(first, std::min(end, (shape.width - x) * channels)) : first;
+    // What is no padding; clamped before it is multiplied, since padding may be huge.
+    const int first = std::clamp(std::clamp(-x, 0, pixels) * channels, start, end);
+    const int last = inside ? std::clamp(std::clamp(shape.width - x, 0, pixels) * channels, first, end) : first;
     const ptrdiff_t pixel = (static_cast<ptrdiff_t>(y) * shape.width + x) * shape.channels;
     if (first > start) copy(nullptr, first - start, to);
     if (last > first) copy(window.image + (pixel + first), last - first, to + (first - start));
