@@ -36,8 +36,8 @@ size_t weight_sum_bytes(const ConvShape& shape) {
 }
 
 size_t weight_bytes(const ConvShape& shape) {
-  return weight_sum_bytes(shape) + static_cast<size_t>(shape.groups) *
-                                       mask_count(steps_for(shape), shape.out_channels / shape.groups) * sizeof(uint64_t);
+  const size_t masks = mask_count(steps_for(shape), shape.out_channels / shape.groups);
+  return weight_sum_bytes(shape) + static_cast<size_t>(shape.groups) * masks * sizeof(uint64_t);
 }
 
 // In the order of use: (group, block of 32 outputs, step, tile of outputs, quad), behind the sums of weights.
