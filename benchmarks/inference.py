@@ -155,7 +155,7 @@ def report(folder: Path, rounds: int) -> dict[str, Any]:
     return {"rows": rows, "processes": processes, "files": files}
 
 
-def environment() -> dict[str, Any]:
+def environment(rounds: int) -> dict[str, Any]:
     """What it was measured on, without torch."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
@@ -173,7 +173,7 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "packages": versions,
-        "rounds": ROUNDS,
+        "rounds": rounds,
         "runs_per_round": RUNS,
         "starts": STARTS,
     }
@@ -196,7 +196,8 @@ def main() -> None:
             prepare(folder)
         found = report(folder, arguments.rounds)
     if arguments.output:
-        arguments.output.write_text(json.dumps({"environment": environment(), **found}, indent=1) + "\n")
+        record = {"environment": environment(arguments.rounds), **found}
+        arguments.output.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

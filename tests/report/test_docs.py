@@ -62,6 +62,23 @@ def test_the_numbers_in_the_account_are_those_of_its_runs(committed: Collection)
     assert f"ended at {accuracy(unstable, 60)} % (ResNet-18; {best:.2f} in its best epoch)" in text
     assert f"and {accuracy(vgg, 60)} % (VGG-16)" in text
 
+    absorbing, hundred = found("released-cifar10-resnet18-md-tanh-91"), found("released-cifar100-resnet18-md-tanh-81")
+    best = max(record.test_accuracy for record in absorbing.records)
+    assert f"ResNet-18 ends at {accuracy(absorbing, 60)} %, {best:.2f} in its best epoch" in text
+    assert f"and at {accuracy(hundred, 60)} % on CIFAR-100" in text
+
+    common = found("ours-cifar10-resnet18-adaste-4")
+    real, annealed, bayes = (
+        found(f"ours-cifar10-resnet18-{method}") for method in ("full-precision", "adaste-annealed", "bayesbinn")
+    )
+    behind = real.records[59].test_accuracy - common.records[59].test_accuracy
+    assert f"reaches {accuracy(common, 60)} % on CIFAR-10 in 60 epochs, {behind:.2f} points below full" in text
+    assert f"annealed {accuracy(annealed, 60)}, BayesBiNN {accuracy(bayes, 60)}" in text
+
+    vgg = found("released-cifar100-vgg16-full-precision")
+    assert f"{vgg.records[12].train_accuracy:.1f} % training accuracy after epoch 13" in text
+    assert f"ends at {accuracy(vgg, 60)} %, 9.8 points" in text
+
     mirror = found("released-cifar10-resnet18-md-tanh-s-")
     early, middle, late = (accuracy(mirror, epoch) for epoch in (15, 24, 30))
     assert f"{early} % after epoch 15 of 60, {middle} after 24, {late} after 30" in text
