@@ -6,12 +6,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "error.h"
 #include "kernel_table.h"
 #include "memory.h"
+#include "weight_order.h"
 #include "workers.h"
 
 namespace nb = nanobind;
@@ -29,6 +31,10 @@ const ConvKernel& kernel_named(const std::string& name) {
     for (const ConvKernel* kernel : *kernels)
       if (kernel->name == name) return *kernel;
   fail("there is no kernel '", name, "'");
+}
+
+bool is_in(const Kernels& kernels, const ConvKernel& kernel) {
+  return std::find(kernels.begin(), kernels.end(), &kernel) != kernels.end();
 }
 
 std::vector<std::string> names(const Kernels& kernels) {
@@ -55,7 +61,8 @@ bool convolve_once(const std::string& name, const std::array<int, 14>& sizes, co
   if (!kernel.supports(shape)) return false;
   const Memory prepared(kernel.weight_bytes(shape));
   const Memory scratch(kernel.scratch_bytes(shape));
-  kernel.prepare(shape, rows.data(), prepared.data());
+  const bool one_bit = !is_in(float_kernels(), kernel);
+  kernel.prepare(shape, one_bit ? channels_last(shape, rows.data()).data() : rows.data(), prepared.data());
   const Epilogue epilogue{pointer(scale), pointer(shift), pointer(residual), relu};
   const Quantisation quantisation = range ? Quantisation{(*range)[0], (*range)[1], false} : Quantisation{0, 0, true};
   Workers workers(threads);

@@ -58,10 +58,10 @@ struct ConvKernel {
   bool (*supports)(const ConvShape&);        // is it right, and worth using, for this shape
   size_t (*weight_bytes)(const ConvShape&);  // prepared weights, made once at load
 
-  // `rows` are out_channels rows as in the file, packed without gaps. One-bit kernels: ceil(K / 8) bytes each, K =
-  // channels / groups * kernel_h * kernel_w; weight i = (c * kernel_h + row) * kernel_w + column is bit i % 8 of byte
-  // i / 8, least significant first, 0 -> -1 and 1 -> +1; unused bits are 0. Float kernels: K float32 values in the same
-  // order, of any alignment.
+  // `rows` are out_channels rows, packed without gaps. One-bit kernels: ceil(K / 8) bytes each, K = channels / groups *
+  // kernel_h * kernel_w; weight i = (row * kernel_w + column) * channels / groups + c (weight_order.h) is bit i % 8 of
+  // byte i / 8, least significant first, 0 -> -1 and 1 -> +1; unused bits are 0. Float kernels: K float32 values as in
+  // the file, in the order (c, row, column) and of any alignment.
   void (*prepare)(const ConvShape&, const uint8_t* rows, void* prepared);
 
   size_t (*scratch_bytes)(const ConvShape&);  // shared by all tasks: tables, quantised activations
@@ -79,8 +79,24 @@ static inline size_t window_size(const ConvShape& shape) {
          static_cast<size_t>(shape.kernel_w);
 }
 
-// Weight i of a row of one-bit weights as in the file: true for +1.
+// Weight i of a row of one-bit weights: true for +1.
 static inline bool weight_bit(const uint8_t* row, size_t i) { return ((row[i / 8] >> (i % 8)) & 1U) != 0; }
+
+// `count` weights (1 to 64) of a row from number `first` on, the first in the lowest bit.
+static inline uint64_t weight_bits(const uint8_t* row, size_t first, size_t count) {
+  const uint8_t* from = row + first / 8;
+  const size_t before = first % 8;
+  uint64_t bits = from[0] >> before;
+  for (size_t i = 1; 8 * i < before + count; ++i) bits |= static_cast<uint64_t>(from[i]) << (8 * i - before);
+  return count < 64 ? bits & ((uint64_t{1} << count) - 1) : bits;
+}
+
+// The sum of a row of `count` one-bit weights.
+static inline int32_t weight_sum(const uint8_t* row, size_t count) {
+  int32_t positive = 0;
+  for (size_t i = 0; i < (count + 7) / 8; ++i) positive += __builtin_popcount(row[i]);
+  return 2 * positive - static_cast<int32_t>(count);
+}
 
 // One output value from its sum, its channel and its place in y.
 static inline float finish(float sum, int channel, ptrdiff_t place, const Epilogue& epilogue) {

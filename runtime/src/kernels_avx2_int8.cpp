@@ -69,10 +69,8 @@ void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   prepare_words(shape, window_size(shape), rows, static_cast<uint64_t*>(prepared));
   auto* sums = reinterpret_cast<int32_t*>(static_cast<char*>(prepared) + word_bytes(shape, window_size(shape)));
   const size_t window = window_size(shape);
-  for (size_t output = 0; output < static_cast<size_t>(shape.out_channels); ++output) {
-    sums[output] = 0;
-    for (size_t i = 0; i < window; ++i) sums[output] += weight_bit(rows + output * ((window + 7) / 8), i) ? 1 : -1;
-  }
+  for (size_t output = 0; output < static_cast<size_t>(shape.out_channels); ++output)
+    sums[output] = weight_sum(rows + output * ((window + 7) / 8), window);
 }
 
 size_t scratch_bytes(const ConvShape& shape) { return quantised_bytes(shape); }

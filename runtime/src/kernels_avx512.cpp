@@ -201,12 +201,11 @@ struct Code {
 
 template <class Lookup>
 Code code_of(const Windows& windows, const uint8_t* row, int tap, int table) {
-  unsigned bits = 0;
-  for (int i = 0; i < Lookup::channels; ++i) {
-    const int channel = table * Lookup::channels + i;
-    if (channel >= windows.channels) return {static_cast<uint8_t>(bits), false};  // the rest of the channels are zeros
-    if (weight_bit(row, windows.weight(channel, tap))) bits |= 1U << i;
-  }
+  const int first = table * Lookup::channels;
+  const int count = smaller(Lookup::channels, windows.channels - first);
+  const size_t before = static_cast<size_t>(tap) * static_cast<size_t>(windows.channels) + static_cast<size_t>(first);
+  const auto bits = static_cast<unsigned>(weight_bits(row, before, static_cast<size_t>(count)));
+  if (count < Lookup::channels) return {static_cast<uint8_t>(bits), false};  // the rest of the channels are zeros
   constexpr unsigned last = Lookup::table;
   return (bits & last) != 0 ? Code{static_cast<uint8_t>(bits - last), false}
                             : Code{static_cast<uint8_t>(~bits & (last - 1)), true};

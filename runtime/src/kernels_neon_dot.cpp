@@ -163,8 +163,8 @@ void pack_mask(const Bytes& bytes, const uint8_t* rows, size_t row_bytes, int ou
                uint8_t* mask) {
   for (int output = 0; output < smaller(lanes, outputs); ++output)
     for (int i = 0; i < 4 * quads_per_mask && first * 4 + i < bytes.channels; ++i) {
-      const size_t weight = static_cast<size_t>(first * 4 + i) * static_cast<size_t>(bytes.taps()) +
-                            static_cast<size_t>(tap);
+      const size_t weight = static_cast<size_t>(tap) * static_cast<size_t>(bytes.channels) +
+                            static_cast<size_t>(first * 4 + i);
       if (!weight_bit(rows + static_cast<size_t>(output) * row_bytes, weight)) continue;
       mask[4 * output + i % 4] = static_cast<uint8_t>(mask[4 * output + i % 4] | 1U << (i / 4));
     }

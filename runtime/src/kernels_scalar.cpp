@@ -28,7 +28,7 @@ void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
       for (size_t channel = 0; channel < channels; ++channel)
         for (size_t output = 0; output < outputs; ++output) {
           const uint8_t* row = rows + (group * outputs + output) * row_bytes;
-          *signs++ = weight_bit(row, channel * taps + tap) ? 1 : -1;
+          *signs++ = weight_bit(row, tap * channels + channel) ? 1 : -1;
         }
 }
 

@@ -41,14 +41,6 @@ struct Windows {
   ptrdiff_t row;         // floats of all tables of a row
 
   int taps() const { return rows.kernel * columns.kernel; }
-
-  // Which of an output's weights in the file is that of a channel at a tap.
-  size_t weight(int channel, int tap) const {
-    const int own = channels / joined;  // channels of a pixel of the image
-    return (static_cast<size_t>(channel % own) * static_cast<size_t>(taps()) + static_cast<size_t>(tap)) *
-               static_cast<size_t>(joined) +
-           static_cast<size_t>(channel / own);
-  }
 };
 
 constexpr int most_joined = 128;  // channels, for which there is memory on the stack

@@ -8,6 +8,7 @@
 #include "error.h"
 #include "input.h"
 #include "operations.h"
+#include "weight_order.h"
 
 namespace adaste {
 namespace {
@@ -69,7 +70,10 @@ void Network::prepare_steps() {
               graph_.names[static_cast<size_t>(node.output)], "' needs more than ", options_.limits.scratch_bytes,
               " bytes of scratch memory");
       step.weights.reserve(step.kernel->weight_bytes(node.shape));
-      step.kernel->prepare(node.shape, node.weight, step.weights.data());
+      if (node.binary)
+        step.kernel->prepare(node.shape, channels_last(node.shape, node.weight).data(), step.weights.data());
+      else
+        step.kernel->prepare(node.shape, node.weight, step.weights.data());
       node.weight = nullptr;  // the file's bytes are not kept
     }
     steps_.push_back(std::move(step));

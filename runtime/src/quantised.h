@@ -109,23 +109,20 @@ size_t dot_weight_bytes(const ConvShape& shape) {
 inline void store_weight_sums(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const size_t weights = window_size(shape);
   auto* sums = static_cast<int32_t*>(prepared);
-  for (int output = 0; output < shape.out_channels; ++output, rows += (weights + 7) / 8) {
-    int32_t positive = 0;
-    for (size_t i = 0; i < weights; ++i) positive += weight_bit(rows, i) ? 1 : 0;
-    sums[output] = 2 * positive - static_cast<int32_t>(weights);
-  }
+  for (int output = 0; output < shape.out_channels; ++output, rows += (weights + 7) / 8)
+    sums[output] = weight_sum(rows, weights);
 }
 
 // The weights of one quad and tap for up to 16 outputs of a group, whose rows of weights start at `rows`: bit 4 *
 // output + channel.
 inline uint64_t quad_mask(const ConvShape& shape, const uint8_t* rows, int outputs, int tap, int quad) {
   const int channels = shape.channels / shape.groups;
-  const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
+  const auto first = static_cast<size_t>(tap) * static_cast<size_t>(channels) + static_cast<size_t>(quad) * 4;
+  const auto count = static_cast<size_t>(smaller(4, channels - quad * 4));
+  const size_t row_bytes = (window_size(shape) + 7) / 8;
   uint64_t mask = 0;
-  for (int output = 0; output < outputs; ++output, rows += (window_size(shape) + 7) / 8)
-    for (int channel = quad * 4; channel < smaller(quad * 4 + 4, channels); ++channel)
-      if (weight_bit(rows, static_cast<size_t>(channel) * taps + static_cast<size_t>(tap)))
-        mask |= uint64_t{1} << (4 * output + channel % 4);
+  for (int output = 0; output < outputs; ++output, rows += row_bytes)
+    mask |= weight_bits(rows, first, count) << (4 * output);
   return mask;
 }
 

@@ -51,22 +51,13 @@ size_t word_bytes(const ConvShape& shape, size_t run) {
 }
 
 void prepare_words(const ConvShape& shape, size_t run, const uint8_t* rows, uint64_t* word) {
-  const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
-  const auto channels = static_cast<size_t>(shape.channels / shape.groups);
   const auto outputs = static_cast<size_t>(shape.out_channels / shape.groups);
   const size_t window = window_size(shape);
   for (size_t group = 0; group < static_cast<size_t>(shape.groups); ++group)
     for (size_t first = 0, end = 0; first < window; first = end) {
       end = std::min(first + chunk, (first / run + 1) * run);
-      for (size_t output = 0; output < outputs; ++output) {
-        const uint8_t* row = rows + (group * outputs + output) * ((window + 7) / 8);
-        uint64_t bits = 0;
-        for (size_t k = first; k < end; ++k) {
-          const bool positive = weight_bit(row, k % channels * taps + k / channels);
-          bits |= static_cast<uint64_t>(positive) << (k - first);
-        }
-        *word++ = bits;
-      }
+      for (size_t output = 0; output < outputs; ++output)
+        *word++ = weight_bits(rows + (group * outputs + output) * ((window + 7) / 8), first, end - first);
     }
 }
 

@@ -47,8 +47,6 @@ size_t strip_weight_bytes(const ConvShape& shape) {
 // Words in the order (group, chunk, output channel), with inputs in the order (row, column, channel).
 template <class Lanes>
 void strip_prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
-  const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
-  const size_t channels = static_cast<size_t>(shape.channels / shape.groups);
   const size_t outputs = static_cast<size_t>(shape.out_channels / shape.groups);
   const size_t window = window_size(shape);
   using Word = typename Lanes::Word;
@@ -57,9 +55,8 @@ void strip_prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) 
     for (size_t first = 0; first < window; first += chunk<Lanes>)
       for (size_t output = 0; output < outputs; ++output, ++word) {
         const uint8_t* row = rows + (group * outputs + output) * ((window + 7) / 8);
-        *word = 0;
-        for (size_t k = first; k < window && k < first + chunk<Lanes>; ++k)
-          if (weight_bit(row, k % channels * taps + k / channels)) *word |= Word{1} << (k - first);
+        const size_t count = window - first < chunk<Lanes> ? window - first : chunk<Lanes>;
+        *word = static_cast<Word>(weight_bits(row, first, count));
       }
 }
 

@@ -275,7 +275,7 @@ Window plain_window(const Problem& problem, int image, int row, int column, int 
                             static_cast<size_t>(x)) * static_cast<size_t>(s.channels);
       for (int c = 0; c < channels; ++c) {
         const size_t place = pixel + static_cast<size_t>(first + c);
-        const bool plus = adaste::weight_bit(weights, static_cast<size_t>((c * s.kernel_h + i) * s.kernel_w + j));
+        const bool plus = adaste::weight_bit(weights, static_cast<size_t>((i * s.kernel_w + j) * channels + c));
         const double value = static_cast<double>(problem.x[place]);
         window.sum += plus ? value : -value;
         window.magnitude += std::fabs(value);
