@@ -1,11 +1,16 @@
 """Bring the tables and pictures of README and docs up to date with results/: python docs/update_results.py
 
-A table stands between the lines `<!-- results: TABLE FAMILY PLACE... -->` and `<!-- end of results -->`.
+A table stands between the lines `<!-- results: TABLE FAMILY PLACE... -->` and `<!-- end of results -->`, or begins with
+`<!-- results: inference RECORD -->` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
+`summary RECORD...` (batch 1 and one thread).
 """
 
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from adaste.files import write_atomically
 from adaste.paper.collection import Run, collect
@@ -14,18 +19,82 @@ from adaste.paper.tables import TABLES, family
 from adaste.report.texts import grid_of_family
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproducing.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "reproducing.md", ROOT / "docs" / "inference.md")
 PICTURES = ("overview-cifar10-resnet18", "figure3-released")
 MARKED = re.compile(r"(<!-- results: ([^>]*) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+
+
+def record(name: str) -> dict[str, Any]:
+    """What benchmarks/inference.py has written."""
+    return json.loads((ROOT / "results" / "benchmarks" / f"inference-{name}.json").read_text())
+
+
+def grid(lines: Sequence[Sequence[str]]) -> str:
+    """A table of which the first line is the head."""
+    head, *rest = (f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *rest]) + "\n"
+
+
+def factor(times: dict[str, dict[str, float]], ours: str, peers: Sequence[str]) -> str:
+    """How many times as fast as the best of the others, by minima and by medians."""
+    return " / ".join(f"{min(times[peer][of] for peer in peers) / times[ours][of]:.2f}" for of in ("min", "median"))
+
+
+def latencies(name: str) -> str:
+    """Milliseconds of every engine, a line for each size, batch and number of threads."""
+    rows = record(name)["rows"]
+    engines = list(rows[0]["engines"])
+    lines = [["size, batch, threads", *engines, "float32", "8-bit"]]
+    for row in rows:
+        times = row["engines"]
+        cells = [f"{times[engine]['min']:.2f} / {times[engine]['median']:.2f}" for engine in engines]
+        factors = [
+            factor(times, "adaste", ("ONNX Runtime", "OpenVINO")),
+            factor(times, "adaste int8", ("ONNX Runtime int8", "OpenVINO int8")),
+        ]
+        lines.append([f"{row['size']}, {row['batch']}, {row['threads']}", *cells, *factors])
+    return grid(lines)
+
+
+def starts(name: str) -> str:
+    """Seconds from the start of a process to its first result, and the most memory it had."""
+    lines = [["engine", "32x32, s", "MiB", "224x224, s", "MiB"]]
+    small, large = record(name)["processes"].values()
+    for engine in small:
+        cells = []
+        for each in (small[engine], large[engine]):
+            cells += [f"{each['min']:.3f} / {each['median']:.3f}", f"{each['peak_bytes'] / 2**20:.0f}"]
+        lines.append([engine, *cells])
+    return grid(lines)
+
+
+def summary(*names: str) -> str:
+    """Milliseconds of every engine with batch 1 and one thread, a column for each record and size."""
+    columns = {}
+    for name in names:
+        for row in sorted(record(name)["rows"], key=lambda row: row["size"]):
+            if (row["batch"], row["threads"]) == (1, 1):
+                columns.setdefault(f"{name.removesuffix('-again')}, {row['size']}x{row['size']}", row["engines"])
+    lines = [["", *columns]]
+    for engine in next(iter(columns.values())):
+        lines.append(
+            [engine, *(f"{times[engine]['min']:.2f} / {times[engine]['median']:.2f}" for times in columns.values())]
+        )
+    return grid(lines)
+
+
+MEASURED = {"inference": latencies, "starts": starts, "summary": summary}
 
 
 def updated(text: str, runs: tuple[Run, ...]) -> str:
     """The text with every table made anew."""
 
     def table(found: re.Match[str]) -> str:
-        name, family_name, *places = found[2].split()
+        name, chosen_name, *places = found[2].split()
+        if name in MEASURED:
+            return f"{found[1]}\n{MEASURED[name](chosen_name, *places)}\n{found[3]}"
         chosen = replace(TABLES[name], places=tuple(place(one) for one in places)) if places else TABLES[name]
-        return f"{found[1]}\n{grid_of_family(chosen, family(family_name), runs)}\n{found[3]}"
+        return f"{found[1]}\n{grid_of_family(chosen, family(chosen_name), runs)}\n{found[3]}"
 
     return MARKED.sub(table, text)
 
