@@ -73,7 +73,7 @@ bool worthwhile(const ConvShape& shape) {
   if (!supports(shape) || (channels % chunk != 0 && !few_channels(shape))) return false;
   const ptrdiff_t pixels = static_cast<ptrdiff_t>(shape.out_height) * shape.out_width;
   const ptrdiff_t strips = (pixels + Strip::lanes - 1) / Strip::lanes;
-  const int outputs = shape.out_channels / shape.groups;
+  const ptrdiff_t outputs = shape.out_channels / shape.groups;
   const auto window = static_cast<int>(window_size(shape));
   ptrdiff_t each = 0;
   for (int first = 0; first < window; first += chunk) {

@@ -11,7 +11,7 @@
 //   ended. `scratch` is shared by all tasks and keeps its contents between the stages of one call, not between calls.
 // - The shape passed to `prepare` differs from the one passed to `run` in nothing but `batch`, so what `supports`,
 //   `weight_bytes` and `prepare` do must not depend on the batch; `scratch_bytes`, `stages` and `tasks` may.
-//   What they do must not depend on `threads` either.
+//   The first three must not depend on `threads` either.
 // - Sizes are checked before: every extent is positive, channels and out_channels are divisible by groups, K (below) is
 //   at most 2^22, and x and y have fewer than 2^31 elements per image. The whole batch may have more: compute offsets
 //   in ptrdiff_t or size_t.
@@ -64,8 +64,8 @@ struct ConvKernel {
   // the file, in the order (c, row, column) and of any alignment.
   void (*prepare)(const ConvShape&, const uint8_t* rows, void* prepared);
 
-  size_t (*scratch_bytes)(const ConvShape&);  // shared by all tasks: tables, quantised activations
-  int (*stages)(const ConvShape&);            // barriers between stages: e.g. 0 build tables, 1 convolve
+  size_t (*scratch_bytes)(const ConvShape&);  // of all tasks: tables, quantised activations
+  int (*stages)(const ConvShape&);            // barriers between stages: e.g. 0 find ranges, 1 quantise, 2 convolve
   int (*tasks)(const ConvShape&, int stage);  // independent pieces of a stage, for threads
   void (*run)(const ConvShape&, int stage, int task, const float* x, const void* prepared, const Epilogue&,
               const Quantisation&, float* y, void* scratch);

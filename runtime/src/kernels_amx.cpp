@@ -231,8 +231,10 @@ bool available() {
 }
 
 bool supports(const ConvShape& shape) {
-  return shape.out_height * shape.out_width >= least_pixels &&
-         (shape.groups == 1 || smaller(shape.channels, shape.out_channels) / shape.groups >= least_channels);
+  const bool fills_tiles = shape.out_height * shape.out_width >= least_pixels &&
+                           (shape.groups == 1 ||
+                            smaller(shape.channels, shape.out_channels) / shape.groups >= least_channels);
+  return fills_tiles && slabs_suit(shape, windows_for(shape).image_row(shape.groups), slab_bytes);
 }
 
 size_t scratch_bytes(const ConvShape& shape) { return windows_scratch_bytes(shape, tile_rows); }

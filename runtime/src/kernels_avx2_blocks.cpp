@@ -94,11 +94,12 @@ void place_lane(const ConvShape& shape, const Grid& grid, ptrdiff_t block, int f
   const int within = static_cast<int>(block % grid.blocks.of_image());
   const int row = within / grid.blocks.columns * grid.blocks.height + first_row;
   const int column = within % grid.blocks.columns * grid.blocks.width;
-  const float* pixels = x + image * shape.height * shape.width * shape.channels;
-  task.windows[lane] = {image < shape.batch ? pixels : nullptr, row * shape.stride_h - shape.pad_h,
+  const bool exists = image < shape.batch;
+  const ptrdiff_t image_size = static_cast<ptrdiff_t>(shape.height) * shape.width * shape.channels;
+  task.windows[lane] = {exists ? x + image * image_size : nullptr, row * shape.stride_h - shape.pad_h,
                         column * shape.stride_w - shape.pad_w};
   task.places[lane] = (image * shape.out_height + row) * shape.out_width + column;
-  task.rows_left[lane] = image < shape.batch ? shape.out_height - row : 0;
+  task.rows_left[lane] = exists ? shape.out_height - row : 0;
   task.columns_left[lane] = shape.out_width - column;
 }
 

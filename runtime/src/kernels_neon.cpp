@@ -38,7 +38,7 @@ void Neon::transpose(Vector (&rows)[lanes]) {
 
 void Neon::finish(Vector values, int channel, ptrdiff_t place, const Epilogue& epilogue, float* y) {
   if (epilogue.scale != nullptr) values = vmulq_f32(vld1q_f32(epilogue.scale + channel), values);
-  if (epilogue.shift != nullptr) values = vaddq_f32(values, vld1q_f32(epilogue.shift + channel));
+  values = vaddq_f32(values, epilogue.shift != nullptr ? vld1q_f32(epilogue.shift + channel) : vdupq_n_f32(0.0F));
   if (epilogue.residual != nullptr) values = vaddq_f32(values, vld1q_f32(epilogue.residual + place));
   if (epilogue.relu) values = vmaxq_f32(values, vdupq_n_f32(0.0F));
   vst1q_f32(y + place, values);

@@ -1,4 +1,4 @@
-// Convolution by look-up, for float32 activations and one-bit weights; what processors share.
+// Convolution by look-up in registers, for float32 activations and one-bit weights: all but the instructions.
 //
 // For each input pixel and each few of its channels a table of signed sums is built once. Every tap of every window and
 // every output channel then finds the sum of these channels' products with one shuffle: the weights are the index.
@@ -72,34 +72,41 @@ Windows windows_for(const ConvShape& shape) {
 }
 
 template <class Lookup>
-Slabs slabs_for(const ConvShape& shape, const Windows& windows) {
-  constexpr ptrdiff_t budget = Lookup::slab / static_cast<ptrdiff_t>(sizeof(float));
-  return slabs_for(shape, windows.row, budget, shape.threads);
-}
+constexpr ptrdiff_t slab_budget = Lookup::slab / static_cast<ptrdiff_t>(sizeof(float));
 
 template <class Lookup>
 ptrdiff_t pixel_blocks(const ConvShape& shape, const Slab& slab) {
   return (slab.pixels(shape.out_width) + Lookup::pixels - 1) / Lookup::pixels;
 }
 
-// What one task does is a piece: a slab, and one of `shares` equal shares of its blocks of output channels.
+// What one task does is a piece: a slab, and one of `shares` equal shares of its blocks of output channels. A stage has
+// `at_once` of them, fewer than threads where their tables would take too much memory.
 struct Pieces {
   Slabs slabs;
-  int shares;
+  int shares, at_once;
+  ptrdiff_t floats;  // of the tables of a piece
 
   int count() const { return slabs.count * shares; }
 };
 
+constexpr ptrdiff_t most_floats = ptrdiff_t{1} << 26;  // of all tables of a stage
+
 template <class Lookup>
 Pieces pieces_for(const ConvShape& shape, const Windows& windows) {
-  const Slabs slabs = slabs_for<Lookup>(shape, windows);
+  Pieces pieces{slabs_for(shape, windows.row, slab_budget<Lookup>, shape.threads), 1, 0, 0};
   const int blocks = output_blocks(shape, Lookup::outputs).per_group * shape.groups;
-  return {slabs, smaller(blocks, ceil_div(shape.threads, slabs.count))};
+  pieces.shares = smaller(blocks, larger(1, shape.threads / pieces.slabs.count));
+  pieces.floats = windows.row * windows.rows.extent(pieces.slabs.rows) * pieces.slabs.images;
+  const ptrdiff_t fitting = most_floats / pieces.floats;
+  const int wanted = smaller(shape.threads, pieces.count());
+  pieces.at_once = fitting < wanted ? larger(1, static_cast<int>(fitting)) : wanted;
+  return pieces;
 }
 
 template <class Lookup>
 bool lookup_supports(const ConvShape& shape) {
-  return shape.groups == 1 || shape.channels / shape.groups >= 4;  // fewer channels leave the tables all but empty
+  const bool fills_tables = shape.groups == 1 || shape.channels / shape.groups >= 4;
+  return fills_tables && slabs_suit(shape, windows_for<Lookup>(shape).row, slab_budget<Lookup>);
 }
 
 template <class Lookup>
@@ -108,28 +115,22 @@ size_t lookup_weight_bytes(const ConvShape& shape) {
          Lookup::weight_bytes(windows_for<Lookup>(shape), shape.out_channels / shape.groups);
 }
 
-// The tables of a slab.
-inline ptrdiff_t slab_floats(const Windows& windows, const Slabs& slabs) {
-  return windows.row * windows.rows.extent(slabs.rows) * slabs.images;
-}
-
 template <class Lookup>
 size_t lookup_scratch_bytes(const ConvShape& shape) {
-  const Windows windows = windows_for<Lookup>(shape);
-  const Pieces pieces = pieces_for<Lookup>(shape, windows);
-  return static_cast<size_t>(smaller(shape.threads, pieces.count())) *
-         static_cast<size_t>(slab_floats(windows, pieces.slabs)) * sizeof(float);
+  const Pieces pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape));
+  return static_cast<size_t>(pieces.at_once) * static_cast<size_t>(pieces.floats) * sizeof(float);
 }
 
 template <class Lookup>
 int lookup_stages(const ConvShape& shape) {
-  return ceil_div(pieces_for<Lookup>(shape, windows_for<Lookup>(shape)).count(), shape.threads);
+  const Pieces pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape));
+  return ceil_div(pieces.count(), pieces.at_once);
 }
 
 template <class Lookup>
 int lookup_tasks(const ConvShape& shape, int stage) {
-  const int pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape)).count();
-  return smaller(shape.threads, pieces - stage * shape.threads);
+  const Pieces pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape));
+  return smaller(pieces.at_once, pieces.count() - stage * pieces.at_once);
 }
 
 // The channels of the joined columns from `column` on, those in the padding zeros; in place, or a copy.
@@ -237,9 +238,9 @@ void lookup_run(const ConvShape& shape, int stage, int task, const float* x, con
                 const Epilogue& epilogue, const Quantisation& /*quantisation*/, float* y, void* scratch) {
   const Windows windows = windows_for<Lookup>(shape);
   const Pieces pieces = pieces_for<Lookup>(shape, windows);
-  const int piece = stage * shape.threads + task;
+  const int piece = stage * pieces.at_once + task;
   const Slab slab = slab_at(shape, pieces.slabs, piece / pieces.shares);
-  float* tables = static_cast<float*>(scratch) + task * slab_floats(windows, pieces.slabs);
+  float* tables = static_cast<float*>(scratch) + task * pieces.floats;
   for (int row = 0; row < slab.images * windows.rows.extent(slab.rows); ++row)
     build_row<Lookup>(shape, windows, slab, row, x, tables);
 

@@ -60,6 +60,7 @@ void Network::check_memory() const {
 void Network::prepare_steps() {
   const std::string forced = forced_kernel();
   size_t scratch = 0;
+  size_t weights = 0;
   for (Node& node : graph_.nodes) {
     Step step{&node, nullptr, {}, {0, 0, true}, 0, 0};
     if (node.op == Op::convolution) {
@@ -69,6 +70,9 @@ void Network::prepare_steps() {
       require(scratch <= static_cast<size_t>(options_.limits.scratch_bytes), "the ", node.name, " -> '",
               graph_.names[static_cast<size_t>(node.output)], "' needs more than ", options_.limits.scratch_bytes,
               " bytes of scratch memory");
+      weights += step.kernel->weight_bytes(node.shape);
+      require(weights <= static_cast<size_t>(options_.limits.weight_bytes), "the network needs more than ",
+              options_.limits.weight_bytes, " bytes for its weights");
       step.weights.reserve(step.kernel->weight_bytes(node.shape));
       if (node.binary)
         step.kernel->prepare(node.shape, channels_last(node.shape, node.weight).data(), step.weights.data());

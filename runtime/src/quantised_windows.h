@@ -30,6 +30,9 @@ struct Windows {
 
   int planes() const { return rows.step / joined; }
 
+  // Bytes for a row of the image, in all groups.
+  ptrdiff_t image_row(int groups) const { return row / joined * groups; }
+
   // Where the taps of (joined) row i of a window are, from those of row 0.
   ptrdiff_t row_of_taps(int i) const { return i % planes() * plane + i / planes() * row; }
 };
@@ -59,7 +62,7 @@ inline Windows windows_for(const ConvShape& shape) {
   windows.pixel = static_cast<ptrdiff_t>(windows.joined) * windows.quads * quad_bytes;
   windows.entry = windows.columns.step * windows.pixel;
   windows.row = windows.columns_of_row * windows.pixel;
-  windows.slabs = slabs_for(shape, windows.row / windows.joined * shape.groups, slab_bytes);
+  windows.slabs = slabs_for(shape, windows.image_row(shape.groups), slab_bytes);
   windows.plane_rows = windows.slabs.rows + (shape.kernel_h - 1) / windows.rows.step;
   windows.plane = static_cast<ptrdiff_t>(aligned(static_cast<size_t>(
       windows.row * windows.plane_rows + (windows.columns_of_last - windows.columns_of_row) * windows.pixel)));

@@ -230,10 +230,11 @@ void add_channels(const Element<Strip>* tables, int groups, const uint64_t* word
   }
 }
 
-// y for eight channels of one position.
+// y for eight channels of one position, with finish()'s operations, which make -0 to 0 where there is no shift.
 inline void finish8(__m256 sum, int channel, ptrdiff_t place, const Epilogue& epilogue, float* y) {
   if (epilogue.scale != nullptr) sum = _mm256_mul_ps(sum, _mm256_loadu_ps(epilogue.scale + channel));
-  if (epilogue.shift != nullptr) sum = _mm256_add_ps(sum, _mm256_loadu_ps(epilogue.shift + channel));
+  const bool shifted = epilogue.shift != nullptr;
+  sum = _mm256_add_ps(sum, shifted ? _mm256_loadu_ps(epilogue.shift + channel) : _mm256_setzero_ps());
   if (epilogue.residual != nullptr) sum = _mm256_add_ps(sum, _mm256_loadu_ps(epilogue.residual + place));
   if (epilogue.relu) sum = _mm256_max_ps(_mm256_setzero_ps(), sum);
   _mm256_storeu_ps(y + place, sum);

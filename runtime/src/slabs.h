@@ -37,6 +37,13 @@ inline Slabs slabs_for(const ConvShape& shape, ptrdiff_t row, ptrdiff_t budget, 
   return {1, rows, bands, shape.batch * bands};
 }
 
+// Are slabs worth it: where not even the rows under one row of outputs fit into the cache, these are copied again for
+// every row of outputs, which is cheap for few of them alone.
+inline bool slabs_suit(const ConvShape& shape, ptrdiff_t row, ptrdiff_t budget) {
+  constexpr int few_rows = 16;
+  return shape.kernel_h <= few_rows || row * shape.kernel_h <= budget;
+}
+
 inline Slab slab_at(const ConvShape& shape, const Slabs& slabs, int index) {
   const int image = index / slabs.bands * slabs.images;
   const int row = index % slabs.bands * slabs.rows;

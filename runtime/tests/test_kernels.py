@@ -215,3 +215,17 @@ def test_an_image_gives_the_same_bits_in_every_batch(supported):
         alone = replace(case, batch=1)
         for image in range(case.batch):
             np.testing.assert_array_equal(alone.run(kernel, x[image : image + 1], weight, ends)[0], expected[image])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("size", [(1, 1), (4, 4), (14, 14)])
+def test_the_sign_of_zero_depends_on_no_kernel_and_no_number_of_threads(size, threads):
+    padding = (1, 1) if size > (1, 1) else (0, 0)
+    kernel = (3, 3) if size > (1, 1) else (1, 1)
+    case = deep(
+        size=size, kernel=kernel, padding=padding, outputs=200, batch=1, shift=False, residual=False, relu=False
+    )
+    x, signs, _, ends = case.numbers()
+    for name in BINARY + INT8:
+        y = case.run(name, np.zeros_like(x), signs, ends, threads=threads)
+        assert y is None or not np.signbit(y).any(), name
