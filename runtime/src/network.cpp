@@ -42,7 +42,8 @@ Network::Network(const uint8_t* bytes, size_t size, const Options& options) : op
   graph_ = read_graph(bytes, size, options_.limits);
   plan_ = make_plan(graph_);
   check_memory();
-  prepare_steps();
+  choose_kernels();
+  prepare_weights();
   use_own_threads();
 }
 
@@ -57,7 +58,7 @@ void Network::check_memory() const {
           options_.limits.activation_bytes);
 }
 
-void Network::prepare_steps() {
+void Network::choose_kernels() {
   const std::string forced = forced_kernel();
   size_t scratch = 0;
   size_t weights = 0;
@@ -67,23 +68,30 @@ void Network::prepare_steps() {
       node.shape.threads = options_.threads;
       step.kernel = &choose_kernel(kernels_for(node, options_.int8), node.shape, forced);
       scratch = std::max(scratch, step.kernel->scratch_bytes(node.shape));
+      weights += step.kernel->weight_bytes(node.shape);
       require(scratch <= static_cast<size_t>(options_.limits.scratch_bytes), "the ", node.name, " -> '",
               graph_.names[static_cast<size_t>(node.output)], "' needs more than ", options_.limits.scratch_bytes,
               " bytes of scratch memory");
-      weights += step.kernel->weight_bytes(node.shape);
       require(weights <= static_cast<size_t>(options_.limits.weight_bytes), "the network needs more than ",
               options_.limits.weight_bytes, " bytes for its weights");
-      step.weights.reserve(step.kernel->weight_bytes(node.shape));
-      if (node.binary)
-        step.kernel->prepare(node.shape, channels_last(node.shape, node.weight).data(), step.weights.data());
-      else
-        step.kernel->prepare(node.shape, node.weight, step.weights.data());
-      node.weight = nullptr;  // the file's bytes are not kept
     }
     steps_.push_back(std::move(step));
   }
   const int64_t bytes = plan_.size * static_cast<int64_t>(sizeof(float)) + static_cast<int64_t>(scratch);
   images_at_once_ = std::clamp<int64_t>(memory_at_once / bytes, 1, most_images_at_once);
+}
+
+void Network::prepare_weights() {
+  for (Step& step : steps_) {
+    if (step.kernel == nullptr) continue;
+    const Node& node = *step.node;
+    step.weights.reserve(step.kernel->weight_bytes(node.shape));
+    if (node.binary)
+      step.kernel->prepare(node.shape, channels_last(node.shape, node.weight).data(), step.weights.data());
+    else
+      step.kernel->prepare(node.shape, node.weight, step.weights.data());
+  }
+  for (Node& node : graph_.nodes) node.weight = nullptr;  // the file's bytes are not kept
 }
 
 std::vector<std::pair<std::string, std::string>> Network::kernels() const {

@@ -64,7 +64,8 @@ class Network {
     float low, high;  // the range seen while calibrating
   };
 
-  void prepare_steps();
+  void choose_kernels();
+  void prepare_weights();
   void check_memory() const;
   void use_own_threads();
   void run_all(const Images& images, float* outputs);

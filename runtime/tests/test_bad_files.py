@@ -7,6 +7,7 @@ import struct
 import adaste_runtime
 import numpy as np
 import pytest
+from adaste_runtime import _runtime
 from networks import residual_network
 from packing import Packing, container
 
@@ -201,6 +202,16 @@ def test_a_network_of_too_much_memory_is_refused(tmp_path):
         packing.node("add", [name, packing.facts["output"]], relu=False)
     packing.node("flatten")
     refused(tmp_path, packing.content(), "bytes for the activations of one image")
+
+
+@pytest.mark.skipif("avx2-depthwise" not in _runtime.binary_kernels(), reason="no kernel makes weights much larger")
+def test_weights_that_become_too_large_are_refused_before_any_is_made(tmp_path):
+    packing = Packing((66, 512, 1024))
+    packing.convolution(np.ones((66, 1, 512, 1024), np.int8), groups=66)
+    for _ in range(7):
+        packing.nodes.append({**packing.nodes[0], "output": f"u{len(packing.nodes)}"})
+    packing.node("flatten")
+    refused(tmp_path, packing.content(), "the network needs more than 1073741824 bytes for its weights")
 
 
 def test_one_small_weight_cannot_stand_for_many(tmp_path):
