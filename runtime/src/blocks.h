@@ -1,6 +1,7 @@
 // How images are cut into blocks for kernels_avx2_blocks.cpp, and where that is worth it.
 #pragma once
 
+#include "geometry.h"
 #include "signed_sums_float.h"
 
 namespace adaste {
@@ -9,8 +10,6 @@ namespace {
 using Strip = Strip16;  // a place in as many blocks
 
 constexpr int most_side = 16;  // of a block
-
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 bool few_channels(const ConvShape& shape) { return shape.groups == 1 && shape.kernel_w * shape.channels <= chunk; }
 

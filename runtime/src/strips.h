@@ -1,5 +1,5 @@
-// One-bit weights and float32 activations without a multiplication, with tables for strips of positions; what
-// processors share.
+// One-bit weights and float32 activations without a multiplication, with tables for strips of positions: all of the
+// kernel for NEON but its instructions.
 //
 // Four inputs of a window have 16 signed sums; an output channel's four weights are the number of its sum. Vectors run
 // over output positions, so that a look-up is a plain load and an addition: four multiply-adds for each lane, where a
