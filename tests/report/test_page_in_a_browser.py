@@ -294,16 +294,19 @@ def test_a_cell_and_its_run_open_with_the_keyboard_and_close_again(visit: Any) -
     tab_to(page, f"#cell/ours/adaste/{RESNET}")
     page.keyboard.press("Enter")
     playwright.expect(page.locator("#sheet-title")).to_have_text("AdaSTE, no annealing")
+    playwright.expect(page.locator("#sheet-title")).to_be_focused()
     assert "2 runs of 6 epochs" in page.locator("#sheet").inner_text()
     digest = a_recipe("ours", "adaste", RESNET, epochs=6).digest
     tab_to(page, f"#run/{digest}")
     page.keyboard.press("Enter")
     playwright.expect(page.locator("#sheet")).to_contain_text(digest)
-    assert page.url.endswith(f"#run/{digest}")
+    playwright.expect(page).to_have_url(re.compile(rf"#run/{digest}$"))
+    playwright.expect(page.locator("#sheet-title")).to_be_focused()
     page.keyboard.press("Escape")
     playwright.expect(page.locator("#sheet")).not_to_be_visible()
-    assert "#" not in page.url.partition(".html")[2]
-    assert page.evaluate("document.activeElement.getAttribute('href')") == f"#cell/ours/adaste/{RESNET}"
+    playwright.expect(page).to_have_url(re.compile(r"\.html$"))
+    focused = "link => document.activeElement.getAttribute('href') === link"
+    page.wait_for_function(focused, arg=f"#cell/ours/adaste/{RESNET}")
 
 
 def test_a_run_has_an_address_and_shows_all_it_wrote(visit: Any) -> None:
