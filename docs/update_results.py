@@ -1,6 +1,7 @@
 """Bring the tables and pictures of README and docs up to date with results/: python docs/update_results.py
 
-A table stands between the lines `<!-- results: TABLE FAMILY PLACE... -->` and `<!-- end of results -->`, or begins with
+A table stands between the lines `<!-- results: TABLE FAMILY EPOCHS PLACE... -->` and `<!-- end of results -->` and has
+runs of so many epochs only, or begins with
 `<!-- results: inference RECORD -->` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
 `summary RECORD...` (batch 1 and one thread).
 """
@@ -90,11 +91,13 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
     """The text with every table made anew."""
 
     def table(found: re.Match[str]) -> str:
-        name, chosen_name, *places = found[2].split()
+        name, *words = found[2].split()
         if name in MEASURED:
-            return f"{found[1]}\n{MEASURED[name](chosen_name, *places)}\n{found[3]}"
+            return f"{found[1]}\n{MEASURED[name](*words)}\n{found[3]}"
+        chosen_family, epochs, *places = words
+        chosen_runs = [run for run in runs if run.recipe.epochs == int(epochs)]
         chosen = replace(TABLES[name], places=tuple(place(one) for one in places)) if places else TABLES[name]
-        return f"{found[1]}\n{grid_of_family(chosen, family(chosen_name), runs)}\n{found[3]}"
+        return f"{found[1]}\n{grid_of_family(chosen, family(chosen_family), chosen_runs)}\n{found[3]}"
 
     return MARKED.sub(table, text)
 

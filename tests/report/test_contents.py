@@ -217,6 +217,20 @@ def test_the_command_writes_tables_too(
     assert "91.5" in text
 
 
+def test_the_command_can_keep_to_runs_of_one_length(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for epochs in (3, 5):
+        recipe = a_recipe("ours", "adaste", "cifar10-resnet18", epochs=epochs)
+        write_run(a_run(recipe, 90.0), tmp_path / "runs" / str(epochs))
+    output = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "runs"), "--epochs", "3", "-o", str(output)]) == 0
+    assert [run["epochs"] for run in embedded(output.read_text())["runs"]] == [3]
+    assert main(["report", str(tmp_path / "runs"), "--epochs", "4", "-o", str(output)]) == 1
+    assert "there is no finished run of 4 epochs; there are runs of 3, 5" in capsys.readouterr().err
+    (tmp_path / "none").mkdir()
+    assert main(["report", str(tmp_path / "none"), "--epochs", "4", "-o", str(output)]) == 1
+    assert "there is no finished run at all" in capsys.readouterr().err
+
+
 def test_a_folder_that_there_is_not_is_an_error_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "nowhere"]) == 1
     assert "nowhere is no folder" in capsys.readouterr().err

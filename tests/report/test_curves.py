@@ -43,6 +43,14 @@ def test_else_the_longest_runs_are_taken_and_of_too_long_ones_the_beginning() ->
     assert (long.epochs, long.mean, long.length) == ((1, 2, 3), (4.0, 5.0, 6.0), 4)
 
 
+def test_curves_are_of_the_length_all_methods_have_where_there_is_one() -> None:
+    short = [run_of("adaste", 1.0, 2.0), run_of("bayesbinn", 3.0, 4.0)]
+    longer = run_of("adaste", 5.0, 6.0, 7.0)
+    assert [curve.length for curve in curves(*short, longer)] == [2, 2]
+    assert [curve.length for curve in curves(*short, longer, run_of("bayesbinn", 8.0, 9.0, 9.5))] == [3, 3]
+    assert [curve.length for curve in curves(short[1], longer)] == [2, 3]
+
+
 def test_epochs_without_a_test_have_no_point() -> None:
     _, curve = curves(run_of("adaste", None, 60.0, 90.0), run_of("adaste", None, None, 92.0, seed=1))
     assert (curve.epochs, curve.mean) == ((2, 3), (60.0, 91.0))
@@ -57,8 +65,8 @@ def test_the_quantity_is_the_panels() -> None:
 def test_a_title_says_what_differs_from_the_paper() -> None:
     own, short, long = (Curve("adaste", length=length, count=1) for length in (3, 2, 5))
     assert note_on_lengths(FIGURE, [own, Curve("bayesbinn")]) == ""
-    assert note_on_lengths(FIGURE, [own, short]) == "Runs of 2 epochs; the paper shows 3"
-    assert note_on_lengths(FIGURE, [short, long]) == "Runs of 2 and 5 (first 3) epochs; the paper shows 3"
+    assert note_on_lengths(FIGURE, [own, short]) == "Runs of 2 epochs instead of 3"
+    assert note_on_lengths(FIGURE, [short, long]) == "Runs of 2 and 5 (first 3) epochs instead of 3"
 
 
 def test_a_label_tells_seeds_and_where_lengths_differ_also_them() -> None:

@@ -33,6 +33,7 @@ def test_there_is_a_figure_for_whatever_has_runs_and_none_for_the_rest() -> None
         "figure3-released",
         "figure4-released",
         "figure7-released",
+        "long-runs-released",
         f"overview-{HERE}",
         "ablation",
     ]
@@ -55,7 +56,7 @@ def test_a_figure_names_what_is_missing_and_says_how_long_its_runs_are() -> None
     assert all(name.endswith(": missing") for name in legends[1])
     assert list(right.get_yticks()) == []  # no scale where there is no curve
     assert drawing.get_suptitle() == (
-        "Figure 3: Test accuracy, CIFAR-10 (family released)\nRuns of 4 epochs; the paper shows 200"
+        "Figure 3: Test accuracy, CIFAR-10 (family released)\nRuns of 4 epochs instead of 200"
     )
 
 

@@ -356,6 +356,20 @@ def test_the_committed_results_make_a_page_without_words_of_the_program(visit: A
     assert not {"null", "undefined", "NaN", "[object"} & set(words)
 
 
+def test_a_figure_shows_runs_of_one_length_where_all_methods_have_it(visit: Any, tmp_path: Path) -> None:
+    for method, epochs in (("bayesbinn", 4), ("adaste", 4), ("adaste", 8)):
+        recipe = a_recipe("ours", method, RESNET, epochs=epochs)
+        write_run(a_run(recipe, 90.0), tmp_path / "runs" / recipe.digest)
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "lengths.html")]) == 0
+    page = visit()
+    page.goto((tmp_path / "lengths.html").as_uri())
+    page.click("#curve-controls [data-value=figure3]")
+    assert max(epochs_on_axis(page)) == 4
+    page.click("#curve-controls [data-value=long-runs]")
+    assert curves_in(page) == {"adaste"}
+    assert max(epochs_on_axis(page)) == 8
+
+
 def test_a_folder_without_runs_makes_a_page_too(visit: Any, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "empty.html")]) == 0

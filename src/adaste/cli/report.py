@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "adaste report results                           writes report.html",
     "adaste report runs --format markdown -o tables.md",
+    "adaste report results --epochs 60               what all methods reach in the same time",
     "adaste report results --figures figures         also the paper's figures and overviews, as SVG and PDF",
     "",
     "Runs that are unfinished or damaged are left out; the report says which, and why.",
@@ -38,6 +39,7 @@ def add_to(commands: options.Commands) -> None:
         "-o", "--output", metavar="FILE", type=Path, help="the report (default: report.html, .md, .tex or .csv)"
     )
     parser.add_argument("--format", choices=tuple(FORMATS), default="html", help="of the report (default: html)")
+    parser.add_argument("--epochs", metavar="N", type=int, help="of runs of this length alone (default: of any)")
     parser.add_argument("--figures", metavar="DIR", type=Path, help="draw the figures into this folder, too")
     parser.set_defaults(act=act)
 
@@ -52,6 +54,8 @@ def act(arguments: argparse.Namespace) -> int:
     form = FORMATS[arguments.format]
     output = arguments.output or Path(f"report.{form.ending}")
     collection = collect(arguments.results)
+    if arguments.epochs is not None:
+        collection = collection.of_length(arguments.epochs)
     write_atomically(output, form.make(collection, arguments.results).encode())
     left_out = f", {counted(len(collection.problems), 'folder')} left out" if collection.problems else ""
     print(f"{output}: {counted(len(collection.runs), 'run')}{left_out}")

@@ -17,7 +17,7 @@ EXAMPLES = options.examples(
     "adaste reproduce all --dry-run",
     "adaste report runs -o report.html           what came of it",
     "",
-    "Tables and figures: table1, table2 (the paper's appendix), ablation, figure3 to figure7, all.",
+    "Tables and figures: table1, table2 (the paper's appendix), ablation, figure3 to figure7, long-runs, all.",
     "Families: paper (as printed), released (as the published scripts behave), ours (one recipe for all methods).",
     "What is finished is skipped, what was interrupted goes on.",
 )

@@ -72,6 +72,15 @@ class Collection:
     runs: tuple[Run, ...]
     problems: tuple[Problem, ...]
 
+    def of_length(self, epochs: int) -> "Collection":
+        """The same with no runs but those of so many epochs."""
+        runs = tuple(run for run in self.runs if run.recipe.epochs == epochs)
+        if not runs:
+            lengths = sorted({run.recipe.epochs for run in self.runs})
+            have = f"there are runs of {', '.join(map(str, lengths))}" if lengths else "there is no finished run at all"
+            raise ValueError(f"there is no finished run of {epochs} epochs; {have}")
+        return Collection(runs, self.problems)
+
 
 def collect(root: Path) -> Collection:
     """All runs in `root` and below. What is unfinished, damaged, of another version or there twice is a problem."""

@@ -1,4 +1,4 @@
-"""The figures: panels of curves over epochs, made from runs, and two that show functions."""
+"""The figures: panels of curves over epochs, made from runs, one of them ours, and two that show functions."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,7 +20,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper; `epochs` is the length of its curves."""
+    """A figure; `epochs` is the length of its curves."""
 
     name: str
     title: str
@@ -56,10 +56,19 @@ FIGURES = MappingProxyType(
                 ),
                 700,
             ),
+            Figure(
+                "long-runs",
+                "Test accuracy beside full precision",
+                (
+                    *_pair("cifar10", "test_accuracy", ("full-precision", "adaste", "adaste-annealed")),
+                    *_pair("cifar100", "test_accuracy", ("full-precision", "adaste", "adaste-annealed")),
+                ),
+                500,
+            ),
         )
     }
 )
-"""The figures of runs by name."""
+"""The figures of runs by name. The last one is ours: runs as long as those of the paper's tables."""
 
 ILLUSTRATIONS = MappingProxyType({"figure1": "adaptive-slope", "figure2": "forward-map"})
 """The figures of functions by name, with what they are called in docs/mathematics.md: they need no runs."""

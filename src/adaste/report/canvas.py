@@ -49,6 +49,7 @@ GREY = "#767676"
 
 LOOKS = MappingProxyType(
     {
+        "full-precision": ("#555555", (0, (2.5, 1))),
         "binaryconnect": ("#56b4e9", (0, (4, 1.5))),
         "md-tanh-s": ("#e69f00", (0, (1, 1))),
         "bayesbinn": ("#8a4f7d", (0, (6, 1.5, 1, 1.5))),

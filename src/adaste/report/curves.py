@@ -32,11 +32,18 @@ class Curve:
 
 
 def curves_of(figure: Figure, panel: Panel, family: Family, runs: Sequence[Run]) -> list[Curve]:
-    """A curve per method of the panel.
+    """A curve per method of the panel, of one length if there is one that all methods with runs have.
 
-    Of runs as long as the figure; where there are none, of the longest there are: longer ones show their beginning.
+    That of the figure comes first, then the longest: longer runs show their beginning. Where methods have no length in
+    common, each shows its own.
     """
-    return [_curve(figure, panel, method, _runs_of(family, method, panel, runs)) for method in panel.methods]
+    groups = {method: _runs_of(family, method, panel, runs) for method in panel.methods}
+    lengths = [{run.recipe.epochs for run in group} for group in groups.values() if group]
+    shared = set[int]().union(*lengths[:1]).intersection(*lengths)
+    return [
+        _curve(figure, panel, method, [run for run in group if not shared or run.recipe.epochs in shared])
+        for method, group in groups.items()
+    ]
 
 
 def _runs_of(family: Family, method: str, panel: Panel, runs: Sequence[Run]) -> list[Run]:
@@ -65,7 +72,7 @@ def note_on_lengths(figure: Figure, curves: Sequence[Curve]) -> str:
     if not lengths:
         return ""
     said = [f"{length} (first {figure.epochs})" if length > figure.epochs else str(length) for length in lengths]
-    return f"Runs of {' and '.join(said)} epochs; the paper shows {figure.epochs}"
+    return f"Runs of {' and '.join(said)} epochs instead of {figure.epochs}"
 
 
 def label(curve: Curve, curves: Sequence[Curve]) -> str:

@@ -105,9 +105,9 @@ def heading(table: Table) -> str:
 
 
 def titled_name(name: str) -> str:
-    """As in "Table 1" of "table1"."""
+    """As in "Table 1" of "table1" and "Long runs" of "long-runs"."""
     kind = name.rstrip("0123456789")
-    return f"{kind.capitalize()} {name.removeprefix(kind)}".strip()
+    return f"{kind.replace('-', ' ').capitalize()} {name.removeprefix(kind)}".strip()
 
 
 def counted(count: int, what: str) -> str:

@@ -2,7 +2,7 @@
 
 const busiest = [...report.families].sort((one, other) => runsIn(other.name) - runsIn(one.name))[0].name;
 
-/* figure: the preset that is in force, if any; length: null for the longest runs of each method; limit: last epoch. */
+/* figure: the preset that is in force, if any; length: null for what lengthAt chooses; limit: last epoch. */
 const curves = {
   family: busiest,
   places: [],
@@ -33,6 +33,19 @@ function useFigure(figure) {
     length: null,
     shown: new Set(figure.methods),
   });
+}
+
+/* As in "Figure 3" of "figure3" and "Long runs" of "long-runs". */
+const titledName = (name) =>
+  (name[0].toUpperCase() + name.slice(1)).replaceAll("-", " ").replace(/\d+$/, (number) => ` ${number}`);
+
+const figureInForce = () => report.figures.find(({ name }) => name === curves.figure);
+
+/* A figure compares methods: its runs are of one length where they can be. Else the longest of each method: null. */
+function lengthAt(place) {
+  const figure = figureInForce();
+  if (curves.length !== null || !figure) return curves.length;
+  return sharedLength(curves.family, place, figure.methods, figure.epochs);
 }
 
 function startCurves() {
@@ -86,8 +99,8 @@ function renderCurveControls() {
   );
   find("curve-controls").replaceChildren(
     choice(
-      "Figure of the paper",
-      report.figures.map(({ name, title }) => [name, name.replace("figure", "Figure "), title]),
+      "Figure",
+      report.figures.map(({ name, title }) => [name, titledName(name), title]),
       curves.figure,
       changed((name) => useFigure(report.figures.find((figure) => figure.name === name))),
     ),
@@ -209,8 +222,9 @@ function updatePanels(emphasised = null) {
 }
 
 function seriesAt(place) {
+  const length = lengthAt(place);
   return families.get(curves.family).methods.flatMap(({ name, title, slot }) => {
-    const list = runsOf(curves.family, place, name, curves.length);
+    const list = runsOf(curves.family, place, name, length);
     const curve = curveOf(list, curves.quantity);
     return curve ? [{ key: name, title, slot, curve }] : [];
   });
@@ -265,9 +279,9 @@ function panelOf(place) {
   );
 }
 
-/* Curves that the figure of the paper has and these runs have not. */
+/* Curves that the figure has and these runs have not. */
 function missingAt(place, series) {
-  const figure = report.figures.find(({ name }) => name === curves.figure);
+  const figure = figureInForce();
   const there = new Set(series.map(({ key }) => key));
   const lacking = (figure?.methods ?? []).filter((name) => !there.has(name));
   if (!lacking.length) return null;

@@ -47,6 +47,13 @@ function runsOf(family, place, method, length = null) {
   return groups.get([family, place, method].join(" "))?.get(epochs) ?? [];
 }
 
+/* The length that all of these methods with runs at a place have, the wanted one if they can; null if there is none. */
+function sharedLength(family, place, methods, wanted) {
+  const lengths = methods.map((method) => lengthsOf(family, place, method)).filter((found) => found.length);
+  const shared = (lengths[0] ?? []).filter((length) => lengths.every((found) => found.includes(length)));
+  return shared.includes(wanted) ? wanted : (shared[0] ?? null);
+}
+
 const runsIn = (family) => report.runs.filter((run) => run.addresses.some(([name]) => name === family)).length;
 
 /* Mean, lowest and highest value of some runs at every epoch; null where nothing was measured. */
