@@ -36,11 +36,7 @@ static_assert(sizeof(TileConfiguration) == 64);
 // GCC's intrinsics for loads do not say that they read memory: this makes the compiler write what it still holds back.
 inline void written(const void* memory) { asm volatile("" : : "r"(memory) : "memory"); }
 
-#if defined(ADASTE_SIMDE)
-
-inline bool has_amx() { return true; }
-
-#elif defined(__linux__)
+#if defined(__linux__) && !defined(ADASTE_SIMDE)
 
 // The registers are large, so the system must support them (bits 17 and 18 of XCR0) and the process must ask to use
 // them; the answer holds for all its threads.
@@ -60,7 +56,7 @@ inline bool has_amx() {
   return (a & saved) == saved && syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-#else
+#elif !defined(ADASTE_SIMDE)
 
 inline bool has_amx() { return false; }
 

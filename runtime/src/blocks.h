@@ -69,7 +69,7 @@ Blocks best_blocks(const ConvShape& shape) {
 // The shape without its batch decides: strips should be full even for one image.
 bool worthwhile(const ConvShape& shape) {
   const int channels = shape.channels / shape.groups;
-  if (!supports(shape) || (channels % chunk != 0 && !few_channels(shape))) return false;
+  if (!enough_outputs(shape) || (channels % chunk != 0 && !few_channels(shape))) return false;
   const ptrdiff_t pixels = static_cast<ptrdiff_t>(shape.out_height) * shape.out_width;
   const ptrdiff_t strips = (pixels + Strip::lanes - 1) / Strip::lanes;
   const ptrdiff_t outputs = shape.out_channels / shape.groups;

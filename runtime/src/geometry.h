@@ -71,7 +71,7 @@ struct Pixel {
   }
 };
 
-inline Pixel pixel_at(ptrdiff_t index, int rows, int width) {
+inline Pixel output_pixel(ptrdiff_t index, int rows, int width) {
   const ptrdiff_t row = index / width;
   return {static_cast<int>(row / rows), static_cast<int>(row % rows), static_cast<int>(index % width)};
 }

@@ -11,7 +11,7 @@ namespace adaste {
 
 constexpr int largest = 1 << 27;  // any whole number of a description
 
-// What a file may ask for, so that no file can exhaust a machine. All but the last three hold for one image.
+// What a file may ask for, so that no file can exhaust a machine. All but the last two hold for one image.
 struct Limits {
   int64_t value_elements = int64_t{1} << 27;    // of any value, padding included
   int64_t activation_bytes = int64_t{1} << 30;  // of all values that are alive at once

@@ -79,6 +79,19 @@ static inline size_t window_size(const ConvShape& shape) {
          static_cast<size_t>(shape.kernel_w);
 }
 
+// Bytes of a row of one-bit weights.
+static inline size_t row_bytes_of(const ConvShape& shape) { return (window_size(shape) + 7) / 8; }
+
+// The number of elements of one image of x.
+static inline ptrdiff_t image_size(const ConvShape& shape) {
+  return static_cast<ptrdiff_t>(shape.height) * shape.width * shape.channels;
+}
+
+// The number of pixels of y: of all images of the batch.
+static inline ptrdiff_t positions(const ConvShape& shape) {
+  return static_cast<ptrdiff_t>(shape.batch) * shape.out_height * shape.out_width;
+}
+
 // Weight i of a row of one-bit weights: true for +1.
 static inline bool weight_bit(const uint8_t* row, size_t i) { return ((row[i / 8] >> (i % 8)) & 1U) != 0; }
 
@@ -91,11 +104,14 @@ static inline uint64_t weight_bits(const uint8_t* row, size_t first, size_t coun
   return count < 64 ? bits & ((uint64_t{1} << count) - 1) : bits;
 }
 
-// The sum of a row of `count` one-bit weights.
-static inline int32_t weight_sum(const uint8_t* row, size_t count) {
-  int32_t positive = 0;
-  for (size_t i = 0; i < (count + 7) / 8; ++i) positive += __builtin_popcount(row[i]);
-  return 2 * positive - static_cast<int32_t>(count);
+// The sum of each row of one-bit weights.
+static inline void sum_weights(const ConvShape& shape, const uint8_t* rows, int32_t* sums) {
+  const size_t row_bytes = row_bytes_of(shape);
+  for (int output = 0; output < shape.out_channels; ++output, rows += row_bytes) {
+    int32_t positive = 0;
+    for (size_t i = 0; i < row_bytes; ++i) positive += __builtin_popcount(rows[i]);
+    sums[output] = 2 * positive - static_cast<int32_t>(window_size(shape));
+  }
 }
 
 // One output value from its sum, its channel and its place in y.

@@ -31,10 +31,6 @@ size_t mask_count(const Steps& steps, int outputs) {
   return static_cast<size_t>(ceil_div(outputs, lanes)) * static_cast<size_t>(steps.count) * masks_per_tile;
 }
 
-size_t weight_sum_bytes(const ConvShape& shape) {
-  return aligned(static_cast<size_t>(shape.out_channels) * sizeof(int32_t));
-}
-
 size_t weight_bytes(const ConvShape& shape) {
   const size_t masks = mask_count(steps_for(shape), shape.out_channels / shape.groups);
   return weight_sum_bytes(shape) + static_cast<size_t>(shape.groups) * masks * sizeof(uint64_t);
@@ -44,8 +40,8 @@ size_t weight_bytes(const ConvShape& shape) {
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const OutputBlocks blocks = output_blocks(shape, block_outputs);
   const Steps steps = steps_for(shape);
-  const size_t row_bytes = (window_size(shape) + 7) / 8;
-  store_weight_sums(shape, rows, prepared);
+  const size_t row_bytes = row_bytes_of(shape);
+  sum_weights(shape, rows, static_cast<int32_t*>(prepared));
   auto* to = reinterpret_cast<uint64_t*>(static_cast<uint8_t*>(prepared) + weight_sum_bytes(shape));
   for (int block = 0; block < shape.groups * blocks.per_group; ++block)
     for (int step = 0; step < steps.count; ++step)

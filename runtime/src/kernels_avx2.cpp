@@ -27,7 +27,7 @@ int tasks(const ConvShape& shape, int /*stage*/) { return cut(shape, lanes_for(s
 // The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`, followed by zeros. Up to
 // seven floats behind the chunk are written, too.
 const float* inputs_of(const ConvShape& shape, const Window& window, const Chunk& part, float* copy) {
-  if (part.one_pixel && part.count == chunk) {
+  if (part.in_one_pixel() && part.count == chunk) {
     const float* pixel = pixel_at(shape, window, part.row, part.column);
     return pixel != nullptr ? pixel + part.channel : zeros;
   }
@@ -79,6 +79,7 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
 
 }  // namespace
 
-const ConvKernel avx2_kernel = {"avx2", has_avx2, supports, weight_bytes, prepare, scratch_bytes, stages, tasks, run};
+const ConvKernel avx2_kernel = {"avx2",        has_avx2, enough_outputs, weight_bytes, prepare,
+                                scratch_bytes, stages,   tasks,          run};
 
 }  // namespace adaste

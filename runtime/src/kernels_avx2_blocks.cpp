@@ -95,8 +95,7 @@ void place_lane(const ConvShape& shape, const Grid& grid, ptrdiff_t block, int f
   const int row = within / grid.blocks.columns * grid.blocks.height + first_row;
   const int column = within % grid.blocks.columns * grid.blocks.width;
   const bool exists = image < shape.batch;
-  const ptrdiff_t image_size = static_cast<ptrdiff_t>(shape.height) * shape.width * shape.channels;
-  task.windows[lane] = {exists ? x + image * image_size : nullptr, row * shape.stride_h - shape.pad_h,
+  task.windows[lane] = {exists ? x + image * image_size(shape) : nullptr, row * shape.stride_h - shape.pad_h,
                         column * shape.stride_w - shape.pad_w};
   task.places[lane] = (image * shape.out_height + row) * shape.out_width + column;
   task.rows_left[lane] = exists ? shape.out_height - row : 0;
@@ -184,7 +183,7 @@ void add_pixel(const ConvShape& shape, const Task& task, int row, int column, fl
 void add_window_row(const ConvShape& shape, const Task& task, int row, int column, float* tables) {
   alignas(64) float copies[Strip::lanes * chunk + 8];
   const float* inputs[Strip::lanes];
-  const Chunk part{0, shape.kernel_w * shape.channels, row, 0, 0, false, shape.channels};
+  const Chunk part = row_chunk(shape, row);
   for (int lane = 0; lane < Strip::lanes; ++lane) {
     Window window = task.windows[lane];
     window.column += column * shape.stride_w;

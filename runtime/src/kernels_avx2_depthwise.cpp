@@ -21,13 +21,13 @@ size_t weight_bytes(const ConvShape& shape) {
 }
 
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
-  const size_t taps = window_size(shape);
+  const size_t taps = window_size(shape), row_bytes = row_bytes_of(shape);
   auto* signs = static_cast<uint32_t*>(prepared);
   for (size_t block = 0; block < static_cast<size_t>(blocks_of(shape)); ++block)
     for (size_t tap = 0; tap < taps; ++tap)
       for (size_t channel = 8 * block; channel < 8 * block + 8; ++channel) {
         const bool inside = channel < static_cast<size_t>(shape.channels);
-        *signs++ = inside && !weight_bit(rows + channel * ((taps + 7) / 8), tap) ? 0x80000000U : 0U;
+        *signs++ = inside && !weight_bit(rows + channel * row_bytes, tap) ? 0x80000000U : 0U;
       }
 }
 

@@ -67,10 +67,8 @@ size_t weight_bytes(const ConvShape& shape) {
 
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   prepare_words(shape, window_size(shape), rows, static_cast<uint64_t*>(prepared));
-  auto* sums = reinterpret_cast<int32_t*>(static_cast<char*>(prepared) + word_bytes(shape, window_size(shape)));
-  const size_t window = window_size(shape);
-  for (size_t output = 0; output < static_cast<size_t>(shape.out_channels); ++output)
-    sums[output] = weight_sum(rows + output * ((window + 7) / 8), window);
+  sum_weights(shape, rows,
+              reinterpret_cast<int32_t*>(static_cast<char*>(prepared) + word_bytes(shape, window_size(shape))));
 }
 
 size_t scratch_bytes(const ConvShape& shape) { return quantised_bytes(shape); }
@@ -107,7 +105,7 @@ Levels image_levels(const float* values, size_t count) {
   return levels_for(least, most);
 }
 
-// Stage 1: `quantised` for a row.
+// Stage 1, faster than quantise_plainly and with the same result.
 void quantise_values(const float* from, size_t count, const Levels& levels, uint8_t* to) {
   const __m256 inverse = _mm256_set1_ps(levels.inverse);
   const __m256 zero = _mm256_set1_ps(levels.zero);
@@ -126,26 +124,12 @@ void quantise_values(const float* from, size_t count, const Levels& levels, uint
   for (; i < count; ++i) to[i] = quantised(from[i], levels);
 }
 
-void quantise_stage(const ConvShape& shape, int stage, int task, const float* x, const Quantisation& range,
-                    void* scratch) {
-  if (stage == 0) {
-    const size_t count = image_elements(shape);
-    static_cast<Levels*>(scratch)[task] =
-        range.dynamic ? image_levels(x + static_cast<size_t>(task) * count, count) : levels_for(range.low, range.high);
-    return;
-  }
-  const size_t count = static_cast<size_t>(shape.width) * static_cast<size_t>(shape.channels);
-  const size_t first = static_cast<size_t>(task) * count;
-  quantise_values(x + first, count, quantised_levels(scratch)[task / shape.height],
-                  static_cast<uint8_t*>(scratch) + level_bytes(shape) + first);
-}
-
 using ByteWindow = WindowOf<uint8_t>;
 
 // The inputs of a chunk side by side: in place when they belong to one pixel, else in `copy`. Padding is at the level
 // of 0; behind the last input is the middle, which adds nothing.
 const uint8_t* inputs_of(const ConvShape& shape, const ByteWindow& window, int zero, const Chunk& part, uint8_t* copy) {
-  if (part.one_pixel && part.count == chunk) {
+  if (part.in_one_pixel() && part.count == chunk) {
     const uint8_t* pixel = pixel_at(shape, window, part.row, part.column);
     if (pixel != nullptr) return pixel + part.channel;
   }
@@ -296,7 +280,7 @@ void convolve(const ConvShape& shape, int task, const void* prepared, const Epil
 
 void run(const ConvShape& shape, int stage, int task, const float* x, const void* prepared, const Epilogue& epilogue,
          const Quantisation& quantisation, float* y, void* scratch) {
-  if (stage < 2) return quantise_stage(shape, stage, task, x, quantisation, scratch);
+  if (stage < 2) return quantise(shape, stage, task, x, quantisation, image_levels, quantise_values, scratch);
   switch (lanes_for(shape)) {
     case 32: return convolve<Strip32>(shape, task, prepared, epilogue, y, scratch);
     case 16: return convolve<Strip16>(shape, task, prepared, epilogue, y, scratch);
@@ -306,7 +290,7 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
 
 }  // namespace
 
-const ConvKernel avx2_int8_kernel = {"avx2-int8",   has_avx2, supports, weight_bytes, prepare,
-                                     scratch_bytes, stages,   tasks,    run};
+const ConvKernel avx2_int8_kernel = {"avx2-int8",   has_avx2, enough_outputs, weight_bytes, prepare,
+                                     scratch_bytes, stages,   tasks,          run};
 
 }  // namespace adaste

@@ -8,7 +8,7 @@
 //
 // Shuffles and sums share two ports, and every other instruction there costs time. So a weight's byte lies where loads
 // bring it to the right place: see prepare(). The one that is left makes a vector of signs for all pixels of a block,
-// which speaks for blocks of many pixels and few vectors; but wide blocks read fewer tables from the second-level cache.
+// which speaks for blocks of many pixels and few vectors; but wide blocks read fewer tables from the second cache.
 #if defined(__AVX512F__) || defined(ADASTE_SIMDE)
 
 #include "avx512.h"
@@ -228,7 +228,7 @@ template <class Lookup>
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const Windows windows = windows_for<Lookup>(shape);
   const OutputBlocks blocks = output_blocks(shape, Lookup::outputs);
-  const size_t row_bytes = (window_size(shape) + 7) / 8;
+  const size_t row_bytes = row_bytes_of(shape);
   std::memset(prepared, 0, prepared_bytes<Lookup>(shape));
   auto* to = static_cast<uint8_t*>(prepared);
   for (int block = 0; block < shape.groups * blocks.per_group; ++block) {
@@ -255,7 +255,8 @@ bool available() {
 }
 
 // On a Xeon with 2 MiB of second-level cache six channels are faster for every layer of ResNet-18 but its first, whose
-// few channels fill tables of five better. Of the blocks of outputs that were tried, 12 by 32 and 5 by 64, wide ones are.
+// few channels fill tables of five better. Of the blocks of outputs that were tried, 12 by 32 and 5 by 64, wide ones
+// are.
 bool few_channels(const ConvShape& shape) { return shape.channels / shape.groups < 16; }
 
 template <class Lookup>

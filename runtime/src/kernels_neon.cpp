@@ -12,7 +12,6 @@ namespace {
 
 struct Neon {
   using Vector = float32x4_t;
-  using Word = uint64_t;
   static constexpr int lanes = 4;
   static constexpr int together = 16;
   static constexpr int most_outputs = 256;  // sums and tables take 16 KiB each
@@ -46,12 +45,8 @@ void Neon::finish(Vector values, int channel, ptrdiff_t place, const Epilogue& e
 
 bool available() { return true; }  // part of every 64-bit ARM processor
 
-// With few output channels tables cost more than they save.
-bool supports(const ConvShape& shape) { return shape.out_channels / shape.groups >= 8; }
-
 int vectors_for(const ConvShape& shape) {
-  const ptrdiff_t positions = position_count(shape);
-  return positions > 2 * Neon::lanes ? 4 : positions > Neon::lanes ? 2 : 1;
+  return positions(shape) > 2 * Neon::lanes ? 4 : positions(shape) > Neon::lanes ? 2 : 1;
 }
 
 int tasks(const ConvShape& shape, int /*stage*/) { return strip_tasks<Neon>(shape, vectors_for(shape) * Neon::lanes); }
@@ -70,9 +65,9 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
 extern const ConvKernel neon_kernel;
 const ConvKernel neon_kernel = {"neon",
                                 available,
-                                supports,
-                                strip_weight_bytes<Neon>,
-                                strip_prepare<Neon>,
+                                enough_outputs,
+                                strip_weight_bytes,
+                                strip_prepare,
                                 strip_scratch_bytes,
                                 strip_stages,
                                 tasks,

@@ -173,10 +173,10 @@ void pack_mask(const Bytes& bytes, const uint8_t* rows, size_t row_bytes, int ou
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const Bytes bytes = bytes_for(shape);
   const OutputBlocks blocks = output_blocks(shape, NeonDot::outputs);
-  const size_t row_bytes = (window_size(shape) + 7) / 8;
+  const size_t row_bytes = row_bytes_of(shape);
   std::memset(prepared, 0, dot_weight_bytes<NeonDot>(shape));
-  store_weight_sums(shape, rows, prepared);
-  uint8_t* to = static_cast<uint8_t*>(prepared) + aligned(static_cast<size_t>(shape.out_channels) * sizeof(int32_t));
+  sum_weights(shape, rows, static_cast<int32_t*>(prepared));
+  uint8_t* to = static_cast<uint8_t*>(prepared) + weight_sum_bytes(shape);
   for (int block = 0; block < shape.groups * blocks.per_group; ++block)
     for (int tap = 0; tap < bytes.taps(); ++tap)
       for (int quad = 0; quad < bytes.quads; quad += quads_per_mask)

@@ -21,7 +21,7 @@ void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
   const auto channels = static_cast<size_t>(shape.channels / shape.groups);
   const auto outputs = static_cast<size_t>(shape.out_channels / shape.groups);
-  const size_t row_bytes = (window_size(shape) + 7) / 8;
+  const size_t row_bytes = row_bytes_of(shape);
   auto* signs = static_cast<int8_t*>(prepared);
   for (size_t group = 0; group < static_cast<size_t>(shape.groups); ++group)
     for (size_t tap = 0; tap < taps; ++tap)
@@ -62,7 +62,7 @@ void run(const ConvShape& shape, int /*stage*/, int task, const float* x, const 
   const int row = task % shape.out_height;
   const int channels = shape.channels / shape.groups;
   const int outputs = shape.out_channels / shape.groups;
-  const float* pixels = x + static_cast<ptrdiff_t>(image) * shape.height * shape.width * shape.channels;
+  const float* pixels = x + image * image_size(shape);
   std::array<float, block> sums{};
   for (int column = 0; column < shape.out_width; ++column) {
     const ptrdiff_t place = (static_cast<ptrdiff_t>(task) * shape.out_width + column) * shape.out_channels;

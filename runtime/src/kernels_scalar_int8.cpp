@@ -76,7 +76,7 @@ void convolve(const ConvShape& shape, int task, const int8_t* prepared, const Ep
 
 void run(const ConvShape& shape, int stage, int task, const float* x, const void* prepared, const Epilogue& epilogue,
          const Quantisation& quantisation, float* y, void* scratch) {
-  if (stage < 2) return quantise(shape, stage, task, x, quantisation, scratch);
+  if (stage < 2) return quantise(shape, stage, task, x, quantisation, measured_levels, quantise_plainly, scratch);
   convolve(shape, task, static_cast<const int8_t*>(prepared), epilogue, y, scratch);
 }
 

@@ -64,8 +64,8 @@ void convolve_block(const Bytes& bytes, const Vnni::Block& block, const Epilogue
   for (int row = 0; row < bytes.rows.kernel; ++row)
     for (int column = 0; column < bytes.columns.kernel; ++column) {
       const ptrdiff_t start = row * bytes.row + column * bytes.pixel;
-      const ptrdiff_t end = start + static_cast<ptrdiff_t>(bytes.quads) * 4;
-      for (ptrdiff_t place = start; place < end; place += 4, masks += vectors) {
+      const ptrdiff_t end = start + static_cast<ptrdiff_t>(bytes.quads) * quad_bytes;
+      for (ptrdiff_t place = start; place < end; place += quad_bytes, masks += vectors) {
         __m512i weights[vectors];
         for (int v = 0; v < vectors; ++v) weights[v] = _mm512_mask_blend_epi8(masks[v], minus, plus);
         for (int p = 0; p < pixels; ++p) {
@@ -93,10 +93,9 @@ void Vnni::convolve(const Bytes& bytes, const Block& block, const Epilogue& epil
 void prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
   const Bytes bytes = bytes_for(shape);
   const OutputBlocks blocks = output_blocks(shape, Vnni::outputs);
-  const size_t row_bytes = (window_size(shape) + 7) / 8;
-  store_weight_sums(shape, rows, prepared);
-  auto* to = reinterpret_cast<uint64_t*>(static_cast<uint8_t*>(prepared) +
-                                         aligned(static_cast<size_t>(shape.out_channels) * sizeof(int32_t)));
+  const size_t row_bytes = row_bytes_of(shape);
+  sum_weights(shape, rows, static_cast<int32_t*>(prepared));
+  auto* to = reinterpret_cast<uint64_t*>(static_cast<uint8_t*>(prepared) + weight_sum_bytes(shape));
   for (int block = 0; block < shape.groups * blocks.per_group; ++block)
     for (int tap = 0; tap < bytes.taps(); ++tap)
       for (int quad = 0; quad < bytes.quads; ++quad)

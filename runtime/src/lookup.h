@@ -222,7 +222,7 @@ void convolve_slab(const ConvShape& shape, const Windows& windows, const Slab& s
   block.outputs = outputs.count(output_block);
   tables += static_cast<ptrdiff_t>(outputs.group(output_block)) * windows.tables * Lookup::table;
 
-  Pixel pixel = pixel_at(0, slab.rows, shape.out_width);
+  Pixel pixel = output_pixel(0, slab.rows, shape.out_width);
   ptrdiff_t start = 0;
   for (ptrdiff_t number = 1; number <= blocks; ++number) {
     const ptrdiff_t next = part_start(pixels, blocks, number);

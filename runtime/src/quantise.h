@@ -35,6 +35,10 @@ static inline uint8_t quantised(float value, const Levels& levels) {
   return static_cast<uint8_t>(std::nearbyint(clamp_level(value * levels.inverse + levels.zero)));
 }
 
+static inline void quantise_plainly(const float* values, size_t count, const Levels& levels, uint8_t* to) {
+  for (size_t i = 0; i < count; ++i) to[i] = quantised(values[i], levels);
+}
+
 // The levels for the values of one image (NaN is ignored).
 static inline Levels measured_levels(const float* values, size_t count) {
   float low = 0.0F;

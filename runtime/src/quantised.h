@@ -46,8 +46,8 @@ struct DotBlock {
 
 inline Bytes bytes_for(const ConvShape& shape) {
   Bytes bytes{row_axis(shape), column_axis(shape), shape.out_channels, shape.channels / shape.groups, 0, 0, 0, 0};
-  bytes.quads = ceil_div(bytes.channels, 4);
-  bytes.pixel = static_cast<ptrdiff_t>(shape.groups) * bytes.quads * 4;
+  bytes.quads = ceil_div(bytes.channels, quad_bytes);
+  bytes.pixel = static_cast<ptrdiff_t>(shape.groups) * bytes.quads * quad_bytes;
   bytes.row = bytes.pixel * bytes.columns.extent(shape.out_width);
   bytes.image = bytes.row * bytes.rows.extent(shape.out_height);
   return bytes;
@@ -57,10 +57,6 @@ constexpr ptrdiff_t range_piece = 32768;  // activations of a task of stage 0
 constexpr size_t alignment = 64;
 
 inline size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
-inline ptrdiff_t image_size(const ConvShape& shape) {
-  return static_cast<ptrdiff_t>(shape.height) * shape.width * shape.channels;
-}
 
 inline int range_pieces(const ConvShape& shape) {
   return static_cast<int>((image_size(shape) + range_piece - 1) / range_piece);
@@ -87,8 +83,7 @@ inline Levels image_levels(const ConvShape& shape, ptrdiff_t image, const Quanti
 
 template <class Dot>
 ptrdiff_t dot_blocks(const ConvShape& shape) {
-  const ptrdiff_t pixels = static_cast<ptrdiff_t>(shape.batch) * shape.out_height * shape.out_width;
-  return (pixels + Dot::pixels - 1) / Dot::pixels;
+  return (positions(shape) + Dot::pixels - 1) / Dot::pixels;
 }
 
 template <class Dot>
@@ -97,32 +92,30 @@ int dot_parts(const ConvShape& shape) {
 }
 
 inline bool dot_supports(const ConvShape& shape) {
-  return shape.groups == 1 || shape.channels / shape.groups >= 4;  // fewer channels leave the quads all but empty
+  return shape.groups == 1 || shape.channels / shape.groups >= quad_bytes;  // fewer leave quads all but empty
+}
+
+// Of the sums of weights, before the weights.
+inline size_t weight_sum_bytes(const ConvShape& shape) {
+  return aligned(static_cast<size_t>(shape.out_channels) * sizeof(int32_t));
 }
 
 template <class Dot>
 size_t dot_weight_bytes(const ConvShape& shape) {
-  return aligned(static_cast<size_t>(shape.out_channels) * sizeof(int32_t)) +
+  return weight_sum_bytes(shape) +
          static_cast<size_t>(shape.groups) * Dot::weight_bytes(bytes_for(shape), shape.out_channels / shape.groups);
-}
-
-inline void store_weight_sums(const ConvShape& shape, const uint8_t* rows, void* prepared) {
-  const size_t weights = window_size(shape);
-  auto* sums = static_cast<int32_t*>(prepared);
-  for (int output = 0; output < shape.out_channels; ++output, rows += (weights + 7) / 8)
-    sums[output] = weight_sum(rows, weights);
 }
 
 // The weights of one quad and tap for up to 16 outputs of a group, whose rows of weights start at `rows`: bit 4 *
 // output + channel.
 inline uint64_t quad_mask(const ConvShape& shape, const uint8_t* rows, int outputs, int tap, int quad) {
   const int channels = shape.channels / shape.groups;
-  const auto first = static_cast<size_t>(tap) * static_cast<size_t>(channels) + static_cast<size_t>(quad) * 4;
-  const auto count = static_cast<size_t>(smaller(4, channels - quad * 4));
-  const size_t row_bytes = (window_size(shape) + 7) / 8;
+  const auto first = static_cast<size_t>(tap) * static_cast<size_t>(channels) + static_cast<size_t>(quad) * quad_bytes;
+  const auto count = static_cast<size_t>(smaller(quad_bytes, channels - quad * quad_bytes));
+  const size_t row_bytes = row_bytes_of(shape);
   uint64_t mask = 0;
   for (int output = 0; output < outputs; ++output, rows += row_bytes)
-    mask |= weight_bits(rows, first, count) << (4 * output);
+    mask |= weight_bits(rows, first, count) << (quad_bytes * output);
   return mask;
 }
 
@@ -174,7 +167,7 @@ void convolve_bytes(const ConvShape& shape, int task, const void* prepared, cons
                     const Quantisation& quantisation, float* y, const void* scratch) {
   const Bytes bytes = bytes_for(shape);
   const OutputBlocks outputs = output_blocks(shape, Dot::outputs);
-  const ptrdiff_t pixels = static_cast<ptrdiff_t>(shape.batch) * shape.out_height * shape.out_width;
+  const ptrdiff_t pixels = positions(shape);
   const ptrdiff_t blocks = dot_blocks<Dot>(shape);
   const int parts = dot_parts<Dot>(shape);
   const int output_block = task / parts;
@@ -184,15 +177,14 @@ void convolve_bytes(const ConvShape& shape, int task, const void* prepared, cons
   block.channel = outputs.channel(output_block);
   block.outputs = outputs.count(output_block);
   block.weight_sums = static_cast<const int32_t*>(prepared) + block.channel;
-  block.weights = static_cast<const uint8_t*>(prepared) +
-                  aligned(static_cast<size_t>(shape.out_channels) * sizeof(int32_t)) +
+  block.weights = static_cast<const uint8_t*>(prepared) + weight_sum_bytes(shape) +
                   static_cast<size_t>(outputs.group(output_block)) * Dot::weight_bytes(bytes, outputs.outputs) +
                   Dot::weight_bytes(bytes, outputs.first(output_block));
-  const ptrdiff_t group = static_cast<ptrdiff_t>(outputs.group(output_block)) * bytes.quads * 4;
+  const ptrdiff_t group = static_cast<ptrdiff_t>(outputs.group(output_block)) * bytes.quads * quad_bytes;
 
   ptrdiff_t number = part_start(blocks, parts, task % parts);
   ptrdiff_t start = part_start(pixels, blocks, number);
-  Pixel pixel = pixel_at(start, shape.out_height, shape.out_width);
+  Pixel pixel = output_pixel(start, shape.out_height, shape.out_width);
   int levels_of = -1;  // the image whose levels `levels` are
   Levels levels{};
   while (number < end) {

@@ -20,15 +20,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels.h"
+#include "weight_words.h"
 #include "window.h"
 
 namespace adaste {
 namespace {
 
-constexpr int chunk = 64;      // inputs whose tables are held at a time: one word of weight bits per channel
-constexpr int group_size = 5;  // inputs per table, but for the last of a chunk
-constexpr int entries = 32;    // signed sums of a group
+constexpr int group_size = 5;   // inputs per table, but for the last of a chunk
+constexpr int entries = 32;     // signed sums of a group
 constexpr int all_groups = 13;  // of a chunk
 
 template <class Strip>
@@ -39,30 +38,6 @@ constexpr int table_elements = (chunk / group_size * entries + entries / 2) * St
 
 // How many groups a chunk of so many inputs is given; inputs behind the last are zeros.
 constexpr int groups_of(int inputs) { return inputs > 35 ? all_groups : inputs > 25 ? 7 : inputs > 15 ? 5 : 3; }
-
-// Chunks of a window, or of each of its runs of so many inputs.
-int chunks_of(const ConvShape& shape, size_t run) {
-  return static_cast<int>(window_size(shape) / run * ((run + chunk - 1) / chunk));
-}
-
-// Words of 64 bits in the order (group, chunk, output channel); inputs in the order (row, column, channel).
-size_t word_bytes(const ConvShape& shape, size_t run) {
-  return static_cast<size_t>(chunks_of(shape, run)) * static_cast<size_t>(shape.out_channels) * sizeof(uint64_t);
-}
-
-void prepare_words(const ConvShape& shape, size_t run, const uint8_t* rows, uint64_t* word) {
-  const auto outputs = static_cast<size_t>(shape.out_channels / shape.groups);
-  const size_t window = window_size(shape);
-  for (size_t group = 0; group < static_cast<size_t>(shape.groups); ++group)
-    for (size_t first = 0, end = 0; first < window; first = end) {
-      end = std::min(first + chunk, (first / run + 1) * run);
-      for (size_t output = 0; output < outputs; ++output)
-        *word++ = weight_bits(rows + (group * outputs + output) * ((window + 7) / 8), first, end - first);
-    }
-}
-
-// With few output channels per group the tables cost more than they save.
-bool supports(const ConvShape& shape) { return shape.out_channels / shape.groups >= 8; }
 
 // Many channels share a table, but `pieces` alone may leave threads without work: how many output channels a task is
 // given then.

@@ -14,7 +14,6 @@
 //     Vector, constexpr int lanes        floats of a vector: a multiple of 4
 //     constexpr int together             sums that are in registers at a time
 //     constexpr int most_outputs         output channels of a task
-//     Word                               unsigned, with the weights of a chunk as its bits
 //     Vector zero(), load(const float*), add(Vector, Vector), subtract(Vector, Vector); void store(float*, Vector)
 //     void transpose(Vector (&rows)[lanes])
 //     void finish(Vector, int channel, ptrdiff_t place, const Epilogue&, float* y)   finish() of kernels.h for `lanes`
@@ -23,6 +22,8 @@
 #include <cstring>
 
 #include "geometry.h"
+#include "weight_words.h"
+#include "window.h"
 
 namespace adaste {
 namespace {
@@ -30,111 +31,40 @@ namespace {
 constexpr int group_size = 4;  // inputs of a table
 constexpr int entries = 16;    // of a table
 
-template <class Lanes>
-constexpr int chunk = 8 * sizeof(typename Lanes::Word);  // inputs whose tables are held at a time
+inline size_t strip_weight_bytes(const ConvShape& shape) { return word_bytes(shape, window_size(shape)); }
 
-template <class Lanes>
-int chunk_count(const ConvShape& shape) {
-  return static_cast<int>((window_size(shape) + chunk<Lanes> - 1) / chunk<Lanes>);
-}
-
-template <class Lanes>
-size_t strip_weight_bytes(const ConvShape& shape) {
-  return static_cast<size_t>(chunk_count<Lanes>(shape)) * static_cast<size_t>(shape.out_channels) *
-         sizeof(typename Lanes::Word);
-}
-
-// Words in the order (group, chunk, output channel), with inputs in the order (row, column, channel).
-template <class Lanes>
-void strip_prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
-  const size_t outputs = static_cast<size_t>(shape.out_channels / shape.groups);
-  const size_t window = window_size(shape);
-  using Word = typename Lanes::Word;
-  auto* word = static_cast<Word*>(prepared);
-  for (size_t group = 0; group < static_cast<size_t>(shape.groups); ++group)
-    for (size_t first = 0; first < window; first += chunk<Lanes>)
-      for (size_t output = 0; output < outputs; ++output, ++word) {
-        const uint8_t* row = rows + (group * outputs + output) * ((window + 7) / 8);
-        const size_t count = window - first < chunk<Lanes> ? window - first : chunk<Lanes>;
-        *word = static_cast<Word>(weight_bits(row, first, count));
-      }
+inline void strip_prepare(const ConvShape& shape, const uint8_t* rows, void* prepared) {
+  prepare_words(shape, window_size(shape), rows, static_cast<uint64_t*>(prepared));
 }
 
 inline size_t strip_scratch_bytes(const ConvShape& /*shape*/) { return 0; }
 
 inline int strip_stages(const ConvShape& /*shape*/) { return 1; }
 
-inline ptrdiff_t position_count(const ConvShape& shape) {
-  return static_cast<ptrdiff_t>(shape.batch) * shape.out_height * shape.out_width;
-}
-
 template <class Lanes>
 int strip_tasks(const ConvShape& shape, int strip) {
-  return static_cast<int>((position_count(shape) + strip - 1) / strip) * shape.groups *
+  return static_cast<int>((positions(shape) + strip - 1) / strip) * shape.groups *
          output_blocks(shape, Lanes::most_outputs).per_group;
 }
 
-// Where a position's window starts.
-struct Window {
-  const float* image;  // the image's first channel of the group; null for positions behind the last
-  int row, column;
-};
+alignas(64) constexpr float zeros[chunk] = {};
 
-inline Window window_at(const ConvShape& shape, ptrdiff_t position, int group, const float* x) {
-  if (position >= position_count(shape)) return {nullptr, 0, 0};
-  const Pixel pixel = pixel_at(position, shape.out_height, shape.out_width);
-  return {x + static_cast<ptrdiff_t>(pixel.image) * shape.height * shape.width * shape.channels +
-              group * (shape.channels / shape.groups),
-          pixel.row * shape.stride_h - shape.pad_h, pixel.column * shape.stride_w - shape.pad_w};
-}
-
-// Inputs of a window that are side by side in x: a row of the window, or one pixel where groups lie between pixels.
-struct Run {
-  ptrdiff_t offset;  // of the first from the image, be it inside or not
-  int first, end;    // which of them are inside; none where first >= end
-};
-
-inline int run_length(const ConvShape& shape) {
-  return shape.groups == 1 ? shape.kernel_w * shape.channels : shape.channels / shape.groups;
-}
-
-inline Run run_at(const ConvShape& shape, const Window& window, int index) {
-  const int pixels = shape.groups == 1 ? shape.kernel_w : 1;
-  const int runs_per_row = shape.kernel_w / pixels;
-  const int row = window.row + index / runs_per_row;
-  const int column = window.column + index % runs_per_row;
-  if (window.image == nullptr || row < 0 || row >= shape.height) return {0, 0, 0};
-  const int channels = shape.channels / shape.groups;
-  return {(static_cast<ptrdiff_t>(row) * shape.width + column) * shape.channels, larger(0, -column) * channels,
-          smaller(pixels, shape.width - column) * channels};
-}
-
-template <class Lanes>
-alignas(64) constexpr float zeros[chunk<Lanes>] = {};
-
-// `count` inputs of a window from number `first` on, side by side: in place where a whole chunk is in one run, else in
-// `copy`, with zeros behind them.
-template <class Lanes>
-const float* inputs_of(const ConvShape& shape, const Window& window, int first, int count, float* copy) {
-  const int length = run_length(shape);
-  int index = first / length;
-  int start = first % length;
-  if (count == chunk<Lanes> && start + count <= length) {
-    const Run run = run_at(shape, window, index);
-    if (run.first >= run.end || start + count <= run.first || start >= run.end) return zeros<Lanes>;
-    if (start >= run.first && start + count <= run.end) return window.image + run.offset + start;
+// The inputs of a chunk side by side: in place where a whole chunk is in one run, and not partly in the padding; else
+// in `copy`, with zeros behind them.
+inline const float* inputs_of(const ConvShape& shape, const Window& window, const Chunk& part, float* copy) {
+  if (part.in_one_run() && part.count == chunk) {
+    const Inside inside =
+        inside_of(shape, window, part, part.row, part.run_column, part.start, part.start + part.count);
+    if (inside.first == inside.end) return zeros;
+    if (inside.end - inside.first == part.count) return window.image + (inside.offset + inside.first);
   }
-  std::memset(copy, 0, chunk<Lanes> * sizeof(float));
-  for (int done = 0; done < count; ++index, start = 0) {
-    const int taken = smaller(length - start, count - done);
-    const Run run = run_at(shape, window, index);
-    const int from = larger(start, run.first);
-    const int inside = smaller(start + taken, run.end) - from;
-    if (inside > 0)
-      std::memcpy(copy + done + from - start, window.image + run.offset + from,
-                  static_cast<size_t>(inside) * sizeof(float));
-    done += taken;
-  }
+  copy_inputs(shape, window, part, copy, [](const float* from, int count, float* to) {
+    if (from != nullptr)
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+    else
+      std::memset(to, 0, static_cast<size_t>(count) * sizeof(float));
+  });
+  std::memset(copy + part.count, 0, static_cast<size_t>(chunk - part.count) * sizeof(float));
   return copy;
 }
 
@@ -177,7 +107,7 @@ constexpr int log2_of(uint64_t power) { return power == 1 ? 0 : 1 + log2_of(powe
 // Adds what the tables have for `outputs` channels to their sums; the inner loops unroll into registers.
 template <class Lanes, int vectors, int outputs>
 inline __attribute__((always_inline)) void add_outputs(const float* tables, int groups,
-                                                       const typename Lanes::Word* words, float* sums) {
+                                                       const uint64_t* words, float* sums) {
   constexpr int strip = vectors * Lanes::lanes;
   typename Lanes::Vector sum[outputs][vectors];
   constexpr uint64_t entry_bytes = strip * sizeof(float);
@@ -199,7 +129,7 @@ inline __attribute__((always_inline)) void add_outputs(const float* tables, int 
 }
 
 template <class Lanes, int vectors>
-void add_chunk(const float* tables, int groups, const typename Lanes::Word* words, int outputs, float* sums) {
+void add_chunk(const float* tables, int groups, const uint64_t* words, int outputs, float* sums) {
   constexpr int strip = vectors * Lanes::lanes;
   constexpr int together = Lanes::together / vectors;
   int output = 0;
@@ -209,25 +139,25 @@ void add_chunk(const float* tables, int groups, const typename Lanes::Word* word
     add_outputs<Lanes, vectors, 1>(tables, groups, words + output, sums + output * strip);
 }
 
-// From sums in the order (channel, position) to outputs in the order (position, channel), for `positions` positions of
-// a strip; `place` is the first's in y.
+// From sums in the order (channel, position) to outputs in the order (position, channel), for `count` positions of a
+// strip; `place` is the first's in y.
 template <class Lanes, int vectors>
-void store_strip(const float* sums, int positions, int channel, int outputs, ptrdiff_t place, const ConvShape& shape,
+void store_strip(const float* sums, int count, int channel, int outputs, ptrdiff_t place, const ConvShape& shape,
                  const Epilogue& epilogue, float* y) {
   constexpr int width = Lanes::lanes;
   constexpr int strip = vectors * width;
   int output = 0;
   for (; output + width <= outputs; output += width)
-    for (int first = 0; first < positions; first += width) {
+    for (int first = 0; first < count; first += width) {
       typename Lanes::Vector rows[width];
       for (int i = 0; i < width; ++i) rows[i] = Lanes::load(sums + (output + i) * strip + first);
       Lanes::transpose(rows);
-      for (int i = 0; i < smaller(width, positions - first); ++i)
+      for (int i = 0; i < smaller(width, count - first); ++i)
         Lanes::finish(rows[i], channel + output,
                       place + static_cast<ptrdiff_t>(first + i) * shape.out_channels + output, epilogue, y);
     }
   for (; output < outputs; ++output)
-    for (int position = 0; position < positions; ++position) {
+    for (int position = 0; position < count; ++position) {
       const ptrdiff_t to = place + static_cast<ptrdiff_t>(position) * shape.out_channels + output;
       y[to] = finish(sums[output * strip + position], channel + output, to, epilogue);
     }
@@ -238,29 +168,31 @@ template <class Lanes, int vectors>
 void convolve_strip(const ConvShape& shape, int task, const float* x, const void* prepared, const Epilogue& epilogue,
                     float* y) {
   constexpr int strip = vectors * Lanes::lanes;
-  alignas(64) float tables[chunk<Lanes> / group_size * entries * strip];
+  alignas(64) float tables[chunk / group_size * entries * strip];
   alignas(64) float sums[Lanes::most_outputs * strip];
-  alignas(64) float copies[strip][chunk<Lanes>];
+  alignas(64) float copies[strip][chunk];
   const OutputBlocks blocks = output_blocks(shape, Lanes::most_outputs);
   const int block = task % (blocks.per_group * shape.groups);
   const int outputs = blocks.count(block);
   const ptrdiff_t position = static_cast<ptrdiff_t>(task / (blocks.per_group * shape.groups)) * strip;
   const int window = static_cast<int>(window_size(shape));
+  const int first_channel = blocks.group(block) * (shape.channels / shape.groups);
   Window windows[strip];
-  for (int i = 0; i < strip; ++i) windows[i] = window_at(shape, position + i, blocks.group(block), x);
-  const auto* words = static_cast<const typename Lanes::Word*>(prepared) +
-                      static_cast<ptrdiff_t>(blocks.group(block)) * chunk_count<Lanes>(shape) * blocks.outputs +
+  for (int i = 0; i < strip; ++i) windows[i] = window_at(shape, position + i, first_channel, x);
+  const auto* words = static_cast<const uint64_t*>(prepared) +
+                      static_cast<ptrdiff_t>(blocks.group(block)) * chunks_of(shape, window_size(shape)) *
+                          blocks.outputs +
                       blocks.first(block);
   std::memset(sums, 0, static_cast<size_t>(outputs) * strip * sizeof(float));
 
-  for (int first = 0; first < window; first += chunk<Lanes>, words += blocks.outputs) {
-    const int count = smaller(chunk<Lanes>, window - first);
+  for (int first = 0; first < window; first += chunk, words += blocks.outputs) {
+    const Chunk part = chunk_at(shape, first, smaller(chunk, window - first));
     const float* inputs[strip];
-    for (int i = 0; i < strip; ++i) inputs[i] = inputs_of<Lanes>(shape, windows[i], first, count, copies[i]);
-    fill_tables<Lanes, vectors>(inputs, count, tables);
-    add_chunk<Lanes, vectors>(tables, ceil_div(count, group_size), words, outputs, sums);
+    for (int i = 0; i < strip; ++i) inputs[i] = inputs_of(shape, windows[i], part, copies[i]);
+    fill_tables<Lanes, vectors>(inputs, part.count, tables);
+    add_chunk<Lanes, vectors>(tables, ceil_div(part.count, group_size), words, outputs, sums);
   }
-  const ptrdiff_t left = position_count(shape) - position;
+  const ptrdiff_t left = positions(shape) - position;
   store_strip<Lanes, vectors>(sums, left < strip ? static_cast<int>(left) : strip, blocks.channel(block), outputs,
                               position * shape.out_channels + blocks.channel(block), shape, epilogue, y);
 }

@@ -31,7 +31,7 @@ void reorder_any(const uint8_t* from, size_t channels, size_t taps, uint8_t* to)
 std::vector<uint8_t> channels_last(const ConvShape& shape, const uint8_t* rows) {
   const auto channels = static_cast<size_t>(shape.channels / shape.groups);
   const size_t taps = static_cast<size_t>(shape.kernel_h) * static_cast<size_t>(shape.kernel_w);
-  const size_t row_bytes = (channels * taps + 7) / 8;
+  const size_t row_bytes = row_bytes_of(shape);
   const auto outputs = static_cast<size_t>(shape.out_channels);
   if (taps == 1 || channels == 1) return {rows, rows + outputs * row_bytes};
   std::vector<uint8_t> result(outputs * row_bytes);
