@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from contract.methods import METHODS, Method, every_method, latents, small_model, train
-from test_optim import every_base, make
+from latent_optimizers import every_base, make
 
 from adaste import FullPrecision
 from adaste.stepping import fused_step
