@@ -6,10 +6,8 @@ from types import MappingProxyType
 from adaste.bases import SGD
 from adaste.estimators import AdaSTE, Estimator, StraightThrough
 from adaste.methods import RELEASED_RATE, Method, Plan, Treatment, released_dynamics, released_update
-from adaste.paper.family import Family, Make
-from adaste.paper.places import Place
-from adaste.recipe import Recipe
-from adaste.recipes import Preset
+from adaste.paper.family import Family
+from adaste.paper.ours import under_common_recipe
 from adaste.schedules import Schedule
 
 Treat = Callable[[Plan], Treatment]
@@ -45,43 +43,37 @@ def _moved_as_released(estimator: Estimator, rate: float = RELEASED_RATE) -> Tre
 
 _NO_GATE = StraightThrough(start=1e-7)
 
-_TREATMENTS: dict[str, tuple[str, Treat]] = {
+_METHODS = {
     # On single batches: the best of three rates in results/preliminary.
-    "printed": ("printed rule, single batches", _printed(4.5, momentum=0.9)),
-    "printed-annealed": ("printed rule, single batches, annealed", _printed(4.5, _annealed, momentum=0.9)),
-    "averaged-0.99": ("printed rule, average 0.99", _printed(45.0, averaging=0.99)),
-    "averaged-0.999": ("printed rule, average 0.999", _printed(5000.0, averaging=0.999)),
-    "averaged-0.9997": ("printed rule, average 0.9997", _printed(5000.0, averaging=0.9997)),
-    "averaged-0.99-annealed": ("printed rule, average 0.99, annealed", _printed(45.0, _annealed, averaging=0.99)),
-    "averaged-0.999-annealed": ("printed rule, average 0.999, annealed", _printed(5000.0, _annealed, averaging=0.999)),
-    "averaged-0.9997-annealed": (
-        "printed rule, average 0.9997, annealed",
-        _printed(5000.0, _annealed, averaging=0.9997),
+    "printed": Method("printed rule, single batches", _printed(4.5, momentum=0.9)),
+    "printed-annealed": Method("printed rule, single batches, annealed", _printed(4.5, _annealed, momentum=0.9)),
+    "averaged-0.99": Method("printed rule, average 0.99", _printed(45.0, averaging=0.99)),
+    "averaged-0.999": Method("printed rule, average 0.999", _printed(5000.0, averaging=0.999)),
+    "averaged-0.9997": Method("printed rule, average 0.9997", _printed(5000.0, averaging=0.9997)),
+    "averaged-0.99-annealed": Method("printed rule, average 0.99, annealed", _printed(45.0, _annealed, averaging=0.99)),
+    "averaged-0.999-annealed": Method(
+        "printed rule, average 0.999, annealed", _printed(5000.0, _annealed, averaging=0.999)
+    ),
+    "averaged-0.9997-annealed": Method(
+        "printed rule, average 0.9997, annealed", _printed(5000.0, _annealed, averaging=0.9997)
     ),
     # The gate acts where |g| is above the threshold.
-    "released": ("released update, gate at |g| > 0.001", _moved_as_released(released_update())),
-    "released-gate-everywhere": (
-        "released update, gate everywhere",
-        _moved_as_released(released_update(threshold=0.0)),
+    "released": Method("released update, gate at |g| > 0.001", _moved_as_released(released_update())),
+    "released-gate-everywhere": Method(
+        "released update, gate everywhere", _moved_as_released(released_update(threshold=0.0))
     ),
-    "straight-through": ("straight-through, same latent dynamics", _moved_as_released(_NO_GATE)),
-    "straight-through-faster": ("straight-through, average at rate 0.001", _moved_as_released(_NO_GATE, rate=1e-3)),
+    "straight-through": Method("straight-through, same latent dynamics", _moved_as_released(_NO_GATE)),
+    "straight-through-faster": Method(
+        "straight-through, average at rate 0.001", _moved_as_released(_NO_GATE, rate=1e-3)
+    ),
 }
 
-
-def _maker(name: str, treat: Treat) -> Make:
-    def make(place: Place, epochs: int) -> Recipe:
-        return Preset(place.name, name, place.setting, place.network, Method(name, treat)).make(epochs)
-
-    return make
-
-
-TITLES = MappingProxyType({name: title for name, (title, _) in _TREATMENTS.items()})
+TITLES = MappingProxyType({name: method.title for name, method in _METHODS.items()})
 """What each row of the ablation is, in words."""
 
 ABLATION = Family(
     name="ablation",
     about="What makes AdaSTE work: the printed rule, averages of gradients, the released gate, straight-through.",
     epochs=60,
-    makers=MappingProxyType({name: _maker(name, treat) for name, (_, treat) in _TREATMENTS.items()}),
+    makers=MappingProxyType({name: under_common_recipe(method) for name, method in _METHODS.items()}),
 )
