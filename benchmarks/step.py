@@ -144,9 +144,9 @@ def compiled_bytes(optimizer: LatentOptimizer) -> int:
         with counter:
             fused_step(*arguments)
 
-    compiled, optimizer._fused = optimizer._fused, counted
+    compiled, optimizer._compiled.fused = optimizer._compiled.fused, counted
     optimizer.step()
-    optimizer._fused = compiled
+    optimizer._compiled.fused = compiled
     return counter.total + sum(grad.numel() * grad.element_size() for grad in grads)
 
 

@@ -13,6 +13,13 @@ settings.register_profile("adaste", deadline=None, derandomize=True)
 settings.load_profile("adaste")
 
 
+@pytest.fixture
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test writes by relative names, and the data it finds, are its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADASTE_DATA", str(tmp_path))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if torch.cuda.is_available():
         return

@@ -18,6 +18,7 @@ ROWS = [
     {"shards", "weights", "rules", "guard"},
     {"stepping", "refusals", "states"},
     {"cells", "mathematics"},
+    {"compiled_step"},
     {"optim"},
     {"inspection", "admitted", "distributed", "sync_norm", "watch"},
     {"engine"},

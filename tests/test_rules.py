@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from contract.methods import METHODS, Method, every_method, latents, small_model, train
-from test_optim import every_base, make
+from latent_optimizers import every_base, make
 
 from adaste import FullPrecision
 from adaste.stepping import fused_step
@@ -18,7 +18,7 @@ def test_the_rule_of_a_base_optimizer_is_that_optimizer(base) -> None:
         make(models[0], FullPrecision(), base=base),
         make(models[1], FullPrecision(), base=base, compile=True),
     ]
-    optimizers[1]._fused = fused_step
+    optimizers[1]._compiled.fused = fused_step
     for model, optimizer in zip(models, optimizers, strict=True):
         train(model, optimizer, range(6), dtype=torch.float64)
     for one, other in zip(*(model.parameters() for model in models), strict=True):
@@ -29,7 +29,7 @@ def test_the_rule_of_a_base_optimizer_is_that_optimizer(base) -> None:
 def test_the_fused_step_is_the_reference_step(method: Method) -> None:
     models = [small_model().double(), small_model().double()]
     optimizers = [method.optimizer(models[0]), method.optimizer(models[1], compile=True)]
-    optimizers[1]._fused = fused_step
+    optimizers[1]._compiled.fused = fused_step
     for model, optimizer in zip(models, optimizers, strict=True):
         train(model, optimizer, range(5), dtype=torch.float64)
     for one, other in zip(latents(optimizers[0]), latents(optimizers[1]), strict=True):
@@ -47,7 +47,7 @@ def test_a_gradient_that_is_not_finite_is_masked_by_its_norm() -> None:
     """What a GPU does, on the CPU: the flag travels with the job and the step does not branch on it."""
     model = small_model()
     optimizer = METHODS["AdaSTE, annealed"].optimizer(model, compile=True)
-    optimizer._fused = fused_step
+    optimizer._compiled.fused = fused_step
     train(model, optimizer, range(2))
     train(model, optimizer, range(2, 3))
     model[2].weight.grad[0, 0] = float("nan")

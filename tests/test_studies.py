@@ -5,12 +5,11 @@ import signal
 import stat
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import soon, wait_until
 
 from adaste.cli import main
 from adaste.cli import options as cli_options
@@ -20,11 +19,7 @@ from adaste.recipes import recipe
 from adaste.results import read_records, read_result
 from adaste.studies import Job, Processes, State, Status, Study, folder_of
 
-
-@pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ADASTE_DATA", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 def job(name: str, runs: Path, epochs: int = 2) -> Job:
@@ -37,13 +32,6 @@ def program(folder: Path, name: str, text: str) -> None:
     path = folder / name
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_study_runs_what_is_not_finished_and_a_failure_stops_nobody_else(
@@ -69,12 +57,11 @@ def test_a_signal_lets_a_run_save_and_the_same_study_goes_on(
 ) -> None:
     arguments = ["study", "digits-mlp-adaste", "--seeds", "0,1", "--epochs", "30", "--threads", "1", "--device", "cpu"]
 
-    def send() -> None:
-        while not any(len(read_records(path)) > 2 for path in tmp_path.glob("runs/*")):
-            time.sleep(0.02)
+    def interrupt() -> None:
+        wait_until(lambda: any(len(read_records(path)) > 2 for path in tmp_path.glob("runs/*")))
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=send, daemon=True).start()
+    soon(interrupt)
     assert main(arguments) == 130
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[1].split()[0] for line in lines] == ["stopped"] * 2

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from adaste.estimators import Estimator
 from adaste.shards import first_element, local
-from adaste.stepping import Method
+from adaste.stepping import Job, Method
 
 
 class Cell(NamedTuple):
@@ -30,6 +30,20 @@ class Cell(NamedTuple):
     def method(self, method: Method) -> Method:
         """A method with the random numbers of this parameter."""
         return replace(method, estimator=method.estimator.on_parameter(self.slot, first_element(self.weight)))
+
+    def job(self, moment: int, grad: Tensor, norm: Tensor | None) -> Job:
+        """Its part of a step."""
+        return Job(
+            group=self.group,
+            moment=moment,
+            weight=local(self.weight),
+            grad=grad,
+            latent=local(self.latent),
+            owner=self.latent,
+            average=local(self.state["average"]) if "average" in self.state else None,
+            mass=self.state.get("mass"),
+            norm=norm,
+        )
 
     def exported(self, estimator: Estimator) -> Tensor:
         """The weights of this parameter as they would be exported."""

@@ -29,6 +29,9 @@ from adaste.estimators import (
 from adaste.estimators.mirror_descent import Mirror
 from adaste.schedules import Cosine, Geometric, Linear, Schedule, require_count
 
+RELEASED_RATE = 3e-4
+"""Of the exponential average of gradients in AdaSTE's released code."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -111,8 +114,14 @@ def binary_connect(plan: Plan) -> Treatment:
     return Treatment(BinaryConnect(), plan.adam(1e-3), rest_lr=plan.fall(1e-3))
 
 
-def _released(plan: Plan, mu: float | Schedule) -> Treatment:
-    """The released code in numbers of order one.
+def released_update(
+    rate: float = RELEASED_RATE,
+    *,
+    mu: float | Schedule = 100.0,
+    threshold: float = ReleasedSlope.threshold,
+    examples: int = 50_000,
+) -> AdaSTE:
+    """The released code in numbers of order one, for latents that move by `released_dynamics` at the same rate.
 
     The released update of a latent L, with momentum m = 0.9, rate r = 3e-4 and K = (10 n)^2 for n training images, is
 
@@ -121,17 +130,23 @@ def _released(plan: Plan, mu: float | Schedule) -> Treatment:
     Put theta = L / C with C = (1 - m) r K / eta. Then torch's SGD on theta does the same with learning rate eta,
     momentum m and weight decay (1 - m) r / eta; theta = 1 / C stands for L = 1 in the formulas, and latents start at
     +-10 / C. Here eta = 1 - m, so that C = r K and the weight decay is r; C = 7.5e7 for the n = 50,000 of CIFAR. Only
-    unit and start depend on n, and the first step leaves both far behind: one n serves for all data. In a run of few
-    steps r is multiplied by its pace. Left out: the released code divides step t by 1 - m^t, which matters for the
-    first twenty steps only.
+    unit and start depend on n, and the first step leaves both far behind: one n can serve for all data. Left out: the
+    released code divides step t by 1 - m^t, which matters for the first twenty steps only.
     """
-    rate = 3e-4 * plan.pace
-    scale = rate * (10 * 50_000) ** 2
-    return Treatment(
-        AdaSTE(mu=mu, slope=ReleasedSlope(), unit=1 / scale, start=10 / scale),
-        SGD(lr=plan.fall(0.1), momentum=0.9, weight_decay=rate),
-        rest_lr=plan.fall(0.1),
-    )
+    scale = rate * (10 * examples) ** 2
+    return AdaSTE(mu=mu, slope=ReleasedSlope(threshold), unit=1 / scale, start=10 / scale)
+
+
+def released_dynamics(plan: Plan, estimator: Estimator, rate: float) -> Treatment:
+    """Latents that move as the released code's: momentum, and weight decay as the rate of an exponential average."""
+    base = SGD(lr=plan.fall(0.1), momentum=0.9, weight_decay=rate)
+    return Treatment(estimator, base, rest_lr=plan.fall(0.1))
+
+
+def _released(plan: Plan, mu: float | Schedule) -> Treatment:
+    """The released code; in a run of few steps its rate is multiplied by the pace."""
+    rate = RELEASED_RATE * plan.pace
+    return released_dynamics(plan, released_update(rate, mu=mu), rate)
 
 
 def adaste(plan: Plan) -> Treatment:

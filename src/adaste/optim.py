@@ -1,6 +1,5 @@
 """LatentOptimizer: binary training as a torch optimizer around any other torch optimizer."""
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast, overload
@@ -10,17 +9,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adaste.cells import Cell
+from adaste.compiled_step import CompiledStep
 from adaste.estimators import Estimator
 from adaste.guard import GradientGuard
 from adaste.refusals import check_devices, check_group, check_state
 from adaste.rules import RULES
-from adaste.schedules import Scalar, Schedule, at_step, describe, schedules_in
+from adaste.schedules import Schedule, at_step, describe
 from adaste.shards import first_element, forget_gathered, local
-from adaste.states import base_settings, base_state, fixed_settings, new_state
-from adaste.stepping import Job, Method, Moment, compiled, fused_step, reference_step, two_moments
-
-# The compiler gives up with an error after eight versions of one function.
-_MOST_COMPILATIONS = 4
+from adaste.states import base_settings, base_state, fixed_settings, new_state, saved_state
+from adaste.stepping import Job, Method, Moment, moments_at, reference_step, two_moments
 
 
 class LatentOptimizer(Optimizer):
@@ -63,10 +60,7 @@ class LatentOptimizer(Optimizer):
         self._compile = compile
         self._steps: int | Tensor = 0
         self._guard = GradientGuard()
-        # Made when first needed: to load the compiler takes seconds.
-        self._fused: Callable[..., None] | None = None
-        self._evaluate: Callable[..., tuple[list[Scalar], list[Scalar]]] | None = None
-        self._compiled_settings: list[list[Any]] = []
+        self._compiled = CompiledStep()
         self._rounded = False
         super().__init__(params, {"estimator": estimator, "averaging": averaging})
         if compile or capturable:
@@ -141,11 +135,12 @@ class LatentOptimizer(Optimizer):
                 loss = closure()
         with torch.no_grad():
             cells = list(self._cells())
-            moments, jobs = self._plan(cells)
+            moving = [cell for cell in cells if cell.moves]
+            moments, jobs = self._plan(moving, names=[cell.name for cell in cells])
             for group in self.param_groups:
                 self._keep_rate_in_tensor(group)  # a user may have put a number there
-            if self._compile and jobs and self._fused_step_can_begin(cells) and self._worth_compiling():
-                self._fused_step(cells, moments, jobs)
+            if self._compile and jobs and self._compiled.suits(self.base, self.param_groups, moving):
+                self._compiled.step(self.base, self.param_groups, moving, moments, jobs, self._steps)
             else:
                 self._mirror_settings()
                 reference_step(self.base, moments, jobs)
@@ -186,13 +181,7 @@ class LatentOptimizer(Optimizer):
         self.check_gradients()
         packed = super().state_dict()
         of_base = self.base.state_dict()["state"]
-        packed["state"] = {
-            slot: {
-                **{name: value.detach() for name, value in state.items()},
-                **{f"base.{name}": value for name, value in of_base.get(slot, {}).items() if value is not None},
-            }
-            for slot, state in packed["state"].items()
-        }
+        packed["state"] = {slot: saved_state(state, of_base.get(slot, {})) for slot, state in packed["state"].items()}
         for group in packed["param_groups"]:
             group["estimator"], group["averaging"] = describe(group["estimator"]), describe(group["averaging"])
             group["steps"], group["base"] = self.steps, self._kind_of_base
@@ -240,8 +229,7 @@ class LatentOptimizer(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_guard" not in self.__dict__:
-            self._guard, self._fused, self._evaluate, self._rounded = GradientGuard(), None, None, False
-            self._compiled_settings = []
+            self._guard, self._compiled, self._rounded = GradientGuard(), CompiledStep(), False
 
     def _cells(self) -> Iterator[Cell]:
         slot = 0
@@ -266,12 +254,12 @@ class LatentOptimizer(Optimizer):
             if not (unless_close and torch.allclose(weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
                 weight.copy_(new)
 
-    def _plan(self, cells: list[Cell]) -> tuple[list[Moment], list[Job]]:
-        """What a step needs to know, for the parameters that have a gradient."""
-        moving = [cell for cell in cells if cell.moves]
+    def _plan(self, moving: list[Cell], names: list[str]) -> tuple[list[Moment], list[Job]]:
+        """What a step needs to know, for the parameters that have a gradient; `names` are those of all."""
         grads = [local(cast("Tensor", cell.weight.grad)) for cell in moving]
-        norms = self._guard.inspect(grads, [cell.slot for cell in moving], [cell.name for cell in cells])
-        moments = self._moments()
+        norms = self._guard.inspect(grads, [cell.slot for cell in moving], names)
+        methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
+        moments = moments_at(methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
         draws = [moment.now.estimator.draws for moment in moments]
         jobs = []
         for cell, grad, norm in zip(moving, grads, norms, strict=True):
@@ -279,73 +267,8 @@ class LatentOptimizer(Optimizer):
             if draws[cell.group]:
                 place = len(moments)
                 moments.append(Moment(*(cell.method(method) for method in moments[cell.group])))
-            jobs.append(
-                Job(
-                    group=cell.group,
-                    moment=place,
-                    weight=local(cell.weight),
-                    grad=grad,
-                    latent=local(cell.latent),
-                    owner=cell.latent,
-                    average=local(cell.state["average"]) if "average" in cell.state else None,
-                    mass=cell.state.get("mass"),
-                    norm=norm,
-                )
-            )
+            jobs.append(cell.job(place, grad, norm))
         return moments, jobs
-
-    def _moments(self) -> list[Moment]:
-        """The method of every group at this step and at the next."""
-        methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
-        if all(at_step(method, 0) is method for method in methods):
-            return [Moment(method, method) for method in methods]  # nothing depends on the step
-        schedules = [schedule for method in methods for schedule in schedules_in(method)]
-        if self._compile and self._evaluate is None:
-            self._evaluate = compiled(two_moments)
-        evaluate = self._evaluate if self._evaluate is not None and schedules else two_moments
-        now, after = (iter(values) for values in evaluate(schedules, self._steps))
-        following = self._steps + 1
-        return [Moment(at_step(method, self._steps, now), at_step(method, following, after)) for method in methods]
-
-    def _fused_step_can_begin(self, cells: list[Cell]) -> bool:
-        """Whether the base optimizer has made the state that the fused step reads."""
-        needs = RULES[type(self.base)].needs
-        return all(
-            self.base.state.get(cell.latent, {}).get(name) is not None
-            for cell in cells
-            if cell.moves
-            for name in needs(self.param_groups[cell.group])
-        )
-
-    def _worth_compiling(self) -> bool:
-        """Whether the base's settings, which are compiled in, hold still; the learning rate may change."""
-        settings = [
-            tuple((name, value) for name, value in base_settings(group).items() if isinstance(value, float | tuple))
-            for group in self.param_groups
-        ]
-        if settings not in self._compiled_settings:
-            self._compiled_settings.append(settings)
-            if len(self._compiled_settings) == _MOST_COMPILATIONS + 1:
-                warnings.warn(
-                    f"settings of {self._kind_of_base} other than the learning rate have changed {_MOST_COMPILATIONS} "
-                    "times, and each change compiles the step anew: it goes on uncompiled. A schedule that cycles "
-                    "momentum does this (cycle_momentum=False)",
-                    stacklevel=3,
-                )
-        return len(self._compiled_settings) <= _MOST_COMPILATIONS
-
-    def _fused_step(self, cells: list[Cell], moments: list[Moment], jobs: list[Job]) -> None:
-        rule = RULES[type(self.base)]
-        settings = [base_settings(group) for group in self.param_groups]
-        states = [
-            {name: local(self.base.state[cell.latent][name]) for name in rule.needs(settings[cell.group])}
-            for cell in cells
-            if cell.moves
-        ]
-        if self._fused is None:
-            self._fused = compiled(fused_step)
-        # Backwards: the gradients that were checked last are still in the cache.
-        self._fused(rule, settings, states[::-1], moments, jobs[::-1], self._steps)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return {**base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}

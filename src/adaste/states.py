@@ -9,6 +9,8 @@ from adaste.estimators import Estimator
 from adaste.schedules import Schedule
 from adaste.shards import like_shard, local
 
+_OF_BASE = "base."
+
 
 def new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule) -> dict[str, Tensor]:
     """The state of a new parameter: its latent, and the average of its gradients if one is kept."""
@@ -33,11 +35,18 @@ def base_settings(group: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in group.items() if name not in own}
 
 
+def saved_state(state: dict[str, Tensor], of_base: dict[str, Any]) -> dict[str, Any]:
+    """The state of one parameter and the base optimizer's state of its latent, as they are saved."""
+    return {
+        **{name: value.detach() for name, value in state.items()},
+        **{f"{_OF_BASE}{name}": value for name, value in of_base.items() if value is not None},
+    }
+
+
 def base_state(entries: dict[str, Any]) -> dict[str, Any]:
     """The base optimizer's part of one parameter's saved state, copied: training must not write into the saved one."""
-    prefix = "base."
     return {
-        name.removeprefix(prefix): value.clone() if isinstance(value, Tensor) else value
+        name.removeprefix(_OF_BASE): value.clone() if isinstance(value, Tensor) else value
         for name, value in entries.items()
-        if name.startswith(prefix)
+        if name.startswith(_OF_BASE)
     }

@@ -14,10 +14,11 @@ from torch.optim import Optimizer
 from adaste.compiling import own_copy
 from adaste.estimators import Estimator
 from adaste.rules import Rule
-from adaste.schedules import Scalar, Schedule, Scheduled, now
+from adaste.schedules import Scalar, Schedule, Scheduled, at_step, now, schedules_in
 from adaste.shards import like_shard
 
 T = TypeVar("T")
+TwoMoments = Callable[[list[Schedule], int | Tensor], tuple[list[Scalar], list[Scalar]]]
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,16 @@ def compiled(function: Callable[..., T]) -> Callable[..., T]:
 def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
     """What schedules are at a step and at the next."""
     return [schedule.at(step) for schedule in schedules], [schedule.at(step + 1) for schedule in schedules]
+
+
+def moments_at(methods: list[Method], step: int | Tensor, evaluate: TwoMoments) -> list[Moment]:
+    """Each method at a step and at the next; `evaluate` is `two_moments`, compiled or not."""
+    if all(at_step(method, 0) is method for method in methods):
+        return [Moment(method, method) for method in methods]  # nothing depends on the step
+    schedules = [schedule for method in methods for schedule in schedules_in(method)]
+    at_once, after = (iter(values) for values in (evaluate if schedules else two_moments)(schedules, step))
+    following = step + 1
+    return [Moment(at_step(method, step, at_once), at_step(method, following, after)) for method in methods]
 
 
 def _averaged_in_place(job: Job, method: Method) -> Tensor:

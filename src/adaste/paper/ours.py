@@ -16,7 +16,9 @@ from adaste.recipe import Recipe
 from adaste.recipes import Preset
 
 
-def _maker(method: Method) -> Make:
+def under_common_recipe(method: Method) -> Make:
+    """The recipes of a method that differ from those of all others in nothing but the method."""
+
     def make(place: Place, epochs: int) -> Recipe:
         return Preset(place.name, method.title, place.setting, place.network, method).make(epochs)
 
@@ -33,7 +35,7 @@ def with_mixup(make: Make) -> Make:
     return mixed
 
 
-_MAKERS = {name: _maker(method) for name, method in METHODS.items()}
+_MAKERS = {name: under_common_recipe(method) for name, method in METHODS.items()}
 
 OURS = Family(
     name="ours",

@@ -22,18 +22,16 @@ from types import MappingProxyType
 from adaste.bases import SGD, Adam, Base
 from adaste.estimators import (
     PMF,
-    AdaSTE,
     BayesBiNN,
     Estimator,
     FullPrecision,
     MirrorDescent,
     ProxQuant,
-    ReleasedSlope,
     SoftmaxMirror,
     StraightThrough,
     TanhMirror,
 )
-from adaste.methods import Plan
+from adaste.methods import RELEASED_RATE, Plan, released_update
 from adaste.models import Network
 from adaste.paper.family import Family, Make
 from adaste.paper.ours import with_mixup
@@ -119,17 +117,16 @@ _SCRIPTS = {
 
 
 def _adaste(place: Place, epochs: int, *, annealed: bool) -> Recipe:
-    """Methods.py tells how the released update becomes SGD with weight decay: theta = L / C with C = r K."""
+    """With the momentum of the script; learning rate and weight decay as `released_update` says."""
     script = _SCRIPTS[place.data]
     plan = plan_of(place, epochs, script.batch)
-    rate = 3e-4 * plan.pace
-    scale = rate * (10 * script.examples) ** 2
+    rate = RELEASED_RATE * plan.pace
     mu = plan.rise(0.01, script.mu_stop, script.mu_share) if annealed else 100.0
     return _assemble(
         place,
         epochs,
         network=place.network,
-        estimator=AdaSTE(mu=mu, slope=ReleasedSlope(), unit=1 / scale, start=10 / scale),
+        estimator=released_update(rate, mu=mu, examples=script.examples),
         base=SGD(lr=plan.fall(1 - script.momentum), momentum=script.momentum, weight_decay=rate),
         batch=script.batch,
     )

@@ -150,24 +150,18 @@ COLUMNS = (
 """Lists inside a field have spaces between their parts, but hardware, which has semicolons."""
 
 
-def csv_lines(table: Table, runs: Iterable[Run]) -> str:
-    """One line per row, place, family and length of runs; where a recipe has no run, one with 0 runs."""
-    return _csv(_entries(table, tuple(runs)))
-
-
 def all_csv(collection: Collection) -> str:
     """All tables as CSV, with a line of column names."""
-    entries = (entry for table in TABLES.values() for entry in _entries(table, collection.runs))
-    return ",".join(COLUMNS) + "\r\n" + _csv(entries)
-
-
-def _csv(entries: Iterable[Mapping[str, str]]) -> str:
     text = io.StringIO(newline="")
-    csv.DictWriter(text, COLUMNS, restval="").writerows(entries)
+    writer = csv.DictWriter(text, COLUMNS, restval="")
+    writer.writeheader()
+    for table in TABLES.values():
+        writer.writerows(_entries(table, collection.runs))
     return text.getvalue()
 
 
 def _entries(table: Table, runs: tuple[Run, ...]) -> Iterator[dict[str, str]]:
+    """One per row, place, family and length of runs; where a recipe has no run, one with 0 runs."""
     for row in table.rows:
         for place in table.places:
             for family in table.families:

@@ -1,0 +1,81 @@
+"""What is compiled for one optimizer, and whether a step can and should be the compiled one."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from adaste.cells import Cell
+from adaste.rules import RULES
+from adaste.schedules import Scalar, Schedule
+from adaste.shards import local
+from adaste.states import base_settings
+from adaste.stepping import Job, Moment, TwoMoments, compiled, fused_step, two_moments
+
+# The compiler gives up with an error after eight versions of one function.
+_MOST_COMPILATIONS = 4
+
+
+class CompiledStep:
+    """The fused step and the values of schedules. `groups` are those of the optimizer, `moving` its cells that move."""
+
+    def __init__(self) -> None:
+        # Made when first needed: to load the compiler takes seconds.
+        self.fused: Callable[..., None] | None = None
+        self._evaluate: TwoMoments | None = None
+        self._settings: list[list[Any]] = []
+
+    def two_moments(self, schedules: list[Schedule], steps: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
+        """What schedules are at a step and at the next."""
+        if self._evaluate is None:
+            self._evaluate = compiled(two_moments)
+        return self._evaluate(schedules, steps)
+
+    def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[Cell]) -> bool:
+        """Whether the base optimizer has made the state that the fused step reads, and its settings hold still."""
+        needs = RULES[type(base)].needs
+        begun = all(
+            base.state.get(cell.latent, {}).get(name) is not None
+            for cell in moving
+            for name in needs(groups[cell.group])
+        )
+        return begun and self._worth_compiling(type(base).__name__, groups)
+
+    def step(
+        self,
+        base: Optimizer,
+        groups: list[dict[str, Any]],
+        moving: list[Cell],
+        moments: list[Moment],
+        jobs: list[Job],
+        steps: int | Tensor,
+    ) -> None:
+        """The fused step, which counts itself in `steps`."""
+        rule = RULES[type(base)]
+        settings = [base_settings(group) for group in groups]
+        states = [
+            {name: local(base.state[cell.latent][name]) for name in rule.needs(settings[cell.group])} for cell in moving
+        ]
+        if self.fused is None:
+            self.fused = compiled(fused_step)
+        # Backwards: the gradients that were checked last are still in the cache.
+        self.fused(rule, settings, states[::-1], moments, jobs[::-1], steps)
+
+    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]]) -> bool:
+        """Whether the base's settings, which are compiled in, hold still; the learning rate may change."""
+        settings = [
+            tuple((name, value) for name, value in base_settings(group).items() if isinstance(value, float | tuple))
+            for group in groups
+        ]
+        if settings not in self._settings:
+            self._settings.append(settings)
+            if len(self._settings) == _MOST_COMPILATIONS + 1:
+                warnings.warn(
+                    f"settings of {kind_of_base} other than the learning rate have changed {_MOST_COMPILATIONS} "
+                    "times, and each change compiles the step anew: it goes on uncompiled. A schedule that cycles "
+                    "momentum does this (cycle_momentum=False)",
+                    stacklevel=4,  # who called the optimizer's step
+                )
+        return len(self._settings) <= _MOST_COMPILATIONS

@@ -1,0 +1,99 @@
+"""LatentOptimizer around any torch optimizer, compiled or not, under torch's schedulers."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from contract.methods import small_model, train
+from latent_optimizers import SGD, every_base, make
+
+from adaste import AdaSTE, FullPrecision, Geometric
+
+
+@every_base
+def test_full_precision_is_bit_identical_to_the_base_optimizer_alone(base) -> None:
+    through, alone = small_model(), small_model()
+    train(through, make(through, FullPrecision(), base=base), range(6))
+    train(alone, base(alone.parameters()), range(6))
+    for one, other in zip(through.parameters(), alone.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@every_base
+def test_the_compiled_rule_of_a_base_optimizer_equals_it(base) -> None:
+    models = [small_model(), small_model()]
+    optimizers = [
+        make(models[0], FullPrecision(), base=base),
+        make(models[1], FullPrecision(), base=base, compile=True),
+    ]
+    for model, optimizer in zip(models, optimizers, strict=True):
+        train(model, optimizer, range(5))
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-6)
+    # The state is the base optimizer's own either way: each continues from the other's checkpoint.
+    optimizers[0].load_state_dict(optimizers[1].state_dict())
+    train(models[0], optimizers[0], range(5, 7))
+    train(models[1], optimizers[1], range(5, 7))
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-6)
+
+
+def test_any_base_optimizer_works_uncompiled_and_compile_says_which_it_knows() -> None:
+    model = small_model()
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ValueError, match=r"SGD, Adam, AdamW, RMSprop.*Adagrad"):
+        make(model, base=partial(torch.optim.Adagrad, lr=0.1), compile=True)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    optimizer = make(model, base=partial(torch.optim.Adagrad, lr=0.1))
+    train(model, optimizer, range(3))
+    assert optimizer.steps == 3
+
+
+def assert_scheduled_alike(schedule, steps: int, *, compiled: bool) -> None:
+    """Full precision under a torch scheduler equals the base optimizer alone under the same one."""
+    model, plain = small_model(), small_model()
+    optimizer, reference = make(model, FullPrecision(), compile=compiled), SGD(plain.parameters())
+    schedulers = [schedule(each) for each in (optimizer, reference)]
+    for step in range(steps):
+        train(model, optimizer, range(step, step + 1))
+        train(plain, reference, range(step, step + 1))
+        for scheduler in schedulers:
+            scheduler.step()
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_learning_rate_schedulers_reach_the_base_optimizer(compiled: bool) -> None:
+    cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=6)
+    assert_scheduled_alike(cosine, steps=6, compiled=compiled)
+
+
+def test_a_schedule_that_cycles_momentum_goes_on_uncompiled_and_right() -> None:
+    cycle = partial(torch.optim.lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=14)
+    with pytest.warns(UserWarning, match="goes on uncompiled.*cycle_momentum=False"):
+        assert_scheduled_alike(cycle, steps=12, compiled=True)
+
+
+def test_a_learning_rate_set_by_hand_does_not_compile_anew() -> None:
+    model = small_model()
+    optimizer = make(model, compile=True)
+    train(model, optimizer, range(2))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for step in range(2, 14):
+            optimizer.param_groups[0]["lr"] = 0.1 / step
+            train(model, optimizer, range(step, step + 1))
+
+
+def test_capturable_keeps_time_and_rates_in_tensors() -> None:
+    model = small_model()
+    optimizer = make(model, AdaSTE(mu=Geometric(start=1, stop=100, length=4)), capturable=True)
+    assert isinstance(optimizer.param_groups[0]["lr"], torch.Tensor)
+    plain = small_model()
+    reference = make(plain, AdaSTE(mu=Geometric(start=1, stop=100, length=4)))
+    train(model, optimizer, range(6))
+    train(plain, reference, range(6))
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    assert optimizer.steps == 6

@@ -1,0 +1,50 @@
+"""What a LatentOptimizer cannot train: a specific message, and nothing changed."""
+
+import copy
+
+import pytest
+import torch
+from contract.methods import small_model
+from latent_optimizers import SGD, make
+from torch import nn
+
+from adaste import AdaSTE, BinaryConnect, LatentOptimizer, Linear
+
+
+@pytest.mark.parametrize("averaging", [-0.1, 1.0, 1.5, float("nan"), "fast", Linear(start=0.5, stop=1.0, length=3)])
+def test_averaging_outside_its_range_is_refused(averaging) -> None:
+    model = small_model()
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ValueError, match="averaging must be"):
+        make(model, averaging=averaging)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_something_else_than_an_estimator_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"estimator must be an Estimator.*'AdaSTE'"):
+        make(small_model(), "AdaSTE")
+
+
+def test_a_weight_in_two_groups_is_refused_by_name() -> None:
+    model = small_model()
+    optimizer = LatentOptimizer([("stem", model[0].weight)], base=SGD, estimator=AdaSTE())
+    with pytest.raises(ValueError, match="again is in the optimizer twice, also as stem"):
+        optimizer.add_param_group({"params": [("again", model[0].weight)]})
+    assert len(optimizer.param_groups) == len(optimizer.base.param_groups) == 1
+    with pytest.raises(ValueError, match="twice"):
+        LatentOptimizer([model[0].weight, model[0].weight], base=SGD, estimator=AdaSTE())
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64])
+def test_parameters_that_are_not_real_are_refused(dtype: torch.dtype) -> None:
+    parameter = nn.Parameter(torch.zeros(2, 2, dtype=dtype), requires_grad=False)
+    with pytest.raises(TypeError, match=f"codes is {dtype}.*real floating-point"):
+        LatentOptimizer([("codes", parameter)], base=SGD, estimator=AdaSTE())
+    with pytest.raises(TypeError, match="must be a tensor, got str"):
+        LatentOptimizer(["weight"], base=SGD, estimator=AdaSTE())
+
+
+def test_weights_on_several_devices_cannot_be_captured() -> None:
+    parameters = [nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2, 2, device="meta"))]
+    with pytest.raises(ValueError, match=r"one device, got \['cpu', 'meta'\]"):
+        LatentOptimizer(parameters, base=SGD, estimator=BinaryConnect(), capturable=True)

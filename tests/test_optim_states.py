@@ -1,0 +1,123 @@
+"""State dicts and copies of a LatentOptimizer: training goes on from them, or they are refused."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from contract.methods import latents, small_model, train
+from latent_optimizers import SGD, make
+from torch import nn
+
+import adaste
+from adaste import AdaSTE, Geometric, LatentOptimizer
+
+
+def test_a_compiled_run_resumes_and_anneals_without_compiling_again() -> None:
+    model = small_model()
+    estimator = AdaSTE(mu=Geometric(start=1, stop=100, length=20))
+    optimizer = make(model, estimator, averaging=0.9, compile=True)
+    train(model, optimizer, range(3))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        train(model, optimizer, range(3, 6))
+    other = small_model(seed=5)
+    resumed = make(other, estimator, averaging=0.9, compile=True)
+    other.load_state_dict(model.state_dict())
+    resumed.load_state_dict(optimizer.state_dict())
+    train(model, optimizer, range(6, 9))
+    train(other, resumed, range(6, 9))
+    for one, two in zip(latents(optimizer), latents(resumed), strict=True):
+        assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize(("saved_compiled", "loaded_compiled"), [(False, True), (True, False)])
+def test_eager_and_compiled_runs_continue_from_each_other(saved_compiled: bool, loaded_compiled: bool) -> None:
+    base = partial(torch.optim.Adam, lr=0.01)
+    # In float64, for Adam magnifies the rounding of gradients that are almost zero.
+    first, second = small_model().double(), small_model(seed=4).double()
+    saved, loaded = make(first, base=base, compile=saved_compiled), make(second, base=base, compile=loaded_compiled)
+    train(first, saved, range(3), dtype=torch.float64)
+    second.load_state_dict(first.state_dict())
+    loaded.load_state_dict(saved.state_dict())
+    assert isinstance(loaded.param_groups[0]["lr"], torch.Tensor if loaded_compiled else float)
+    train(first, saved, range(3, 5), dtype=torch.float64)
+    train(second, loaded, range(3, 5), dtype=torch.float64)
+    for one, two in zip(latents(saved), latents(loaded), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_keep_their_names_when_a_state_is_loaded() -> None:
+    model = small_model()
+    optimizer = make(model)
+    optimizer.load_state_dict(optimizer.state_dict())
+    model[2].weight.grad = torch.full_like(model[2].weight, float("nan"))
+    with pytest.raises(adaste.NonFiniteGradientError, match=r"2\.weight"):
+        optimizer.step()
+
+
+def test_training_after_loading_does_not_write_into_the_loaded_state() -> None:
+    model = small_model()
+    optimizer = make(model)
+    train(model, optimizer, range(2))
+    saved = optimizer.state_dict()
+    copied = copy.deepcopy(saved)
+    other = small_model()
+    resumed = make(other)
+    resumed.load_state_dict(saved)
+    train(other, resumed, range(2, 4))
+    for slot, entries in saved["state"].items():
+        for name, value in entries.items():
+            if name.startswith("base."):
+                assert torch.equal(value, copied["state"][slot][name])
+
+
+def test_a_copy_made_inside_binarized_can_be_trained() -> None:
+    model = small_model()
+    optimizer = make(model)
+    with optimizer.binarized():
+        twin, optimizer_twin = copy.deepcopy((model, optimizer))
+    train(twin, optimizer_twin, range(2))
+    assert optimizer_twin.steps == 2
+
+
+def _other_shape() -> LatentOptimizer:
+    return make(nn.Sequential(nn.Linear(12, 17), nn.Linear(17, 3)))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (_other_shape, r"latent of 0\.weight has shape \(17, 12\) .*, this optimizer needs \(16, 12\)"),
+        (lambda: make(small_model(), AdaSTE()), "trained with estimator .*AdaSTE.*uses .*BinaryConnect"),
+        (lambda: make(small_model(), averaging=0.5), "trained with averaging 0.5"),
+        (lambda: make(nn.Linear(12, 16, bias=False)), "1 parameter groups, this optimizer has 2"),
+        (lambda: make(nn.Sequential(nn.Linear(12, 16), nn.Linear(16, 3), nn.Linear(3, 3))), "group 0 .* 3 parameters"),
+    ],
+)
+def test_a_state_of_something_else_is_refused_and_nothing_changes(other, message: str) -> None:
+    model = small_model()
+    optimizer = make(model)
+    train(model, optimizer, range(2))
+    before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    with pytest.raises(ValueError, match=message):
+        optimizer.load_state_dict(other().state_dict())
+    assert all(torch.equal(value, before[0][name]) for name, value in model.state_dict().items())
+    after = optimizer.state_dict()
+    for slot, entries in before[1]["state"].items():
+        assert all(torch.equal(after["state"][slot][name], value) for name, value in entries.items())
+
+
+def test_a_state_of_another_base_optimizer_or_of_no_latent_optimizer_is_refused() -> None:
+    model = small_model()
+    optimizer = make(model)
+    other = make(small_model(), base=partial(torch.optim.Adam, lr=0.01))
+    with pytest.raises(ValueError, match="trained with base Adam, this optimizer's uses SGD"):
+        optimizer.load_state_dict(other.state_dict())
+    with pytest.raises(ValueError, match="not the state dict of a LatentOptimizer"):
+        optimizer.load_state_dict(SGD(model.parameters()).state_dict())
+    broken = optimizer.state_dict()
+    del broken["state"][0]["latent"]
+    with pytest.raises(ValueError, match=r"lacks the latent of 0\.weight"):
+        optimizer.load_state_dict(broken)
+    with optimizer.binarized(), pytest.raises(RuntimeError, match=r"load_state_dict\(\) inside binarized"):
+        optimizer.load_state_dict(optimizer.state_dict())
