@@ -1,7 +1,7 @@
 """Bring the tables and pictures of README and docs up to date with results/: python docs/update_results.py
 
 A table stands between the lines `<!-- results: TABLE FAMILY EPOCHS PLACE... -->` and `<!-- end of results -->` and has
-runs of so many epochs only, or begins with
+runs of so many epochs only. `flips FAMILY EPOCHS PLACE` has the signs that flip, method by method. Or it begins with
 `<!-- results: inference RECORD -->` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
 `summary RECORD...` (batch 1 and one thread).
 """
@@ -10,13 +10,15 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from adaste.files import write_atomically
 from adaste.paper.collection import Run, collect
 from adaste.paper.places import place
-from adaste.paper.tables import TABLES, family
+from adaste.paper.tables import TABLES, Table, family
+from adaste.report.curves import TITLES
 from adaste.report.texts import grid_of_family
 
 ROOT = Path(__file__).parents[1]
@@ -84,6 +86,32 @@ def summary(*names: str) -> str:
     return grid(lines)
 
 
+def of_the_paper(table: Table, runs: Sequence[Run], chosen_family: str, *places: str) -> str:
+    """A table of adaste.paper with the runs of one family, at these places or at all it has."""
+    chosen = replace(table, places=tuple(place(one) for one in places)) if places else table
+    return grid_of_family(chosen, family(chosen_family), runs)
+
+
+def flips(runs: Sequence[Run], chosen_family: str, place_name: str) -> str:
+    """The share of signs that flip in the middle of a run and at its end, the best method first."""
+    found = {
+        address.method: run
+        for run in runs
+        for address in run.addresses
+        if (address.family, address.place) == (chosen_family, place_name) and run.records[-1].flipped is not None
+    }
+    ordered = sorted(found.items(), key=lambda item: -item[1].result.last_accuracy)
+    (length,) = {run.recipe.epochs for run in found.values()}
+    middle = length // 2
+    lines = [["method", "test", "training", f"flip in epoch {middle}", f"in epoch {length}"]]
+    for method, run in ordered:
+        last = run.records[-1]
+        cells = [f"{last.test_accuracy:.2f} %", f"{last.train_accuracy:.2f} %"]
+        shares = [f"{100 * record.flipped:.2f} %" for record in (run.records[middle - 1], last)]
+        lines.append([TITLES[method], *cells, *shares])
+    return grid(lines)
+
+
 MEASURED = {"inference": latencies, "starts": starts, "summary": summary}
 
 
@@ -96,8 +124,8 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
             return f"{found[1]}\n{MEASURED[name](*words)}\n{found[3]}"
         chosen_family, epochs, *places = words
         chosen_runs = [run for run in runs if run.recipe.epochs == int(epochs)]
-        chosen = replace(TABLES[name], places=tuple(place(one) for one in places)) if places else TABLES[name]
-        return f"{found[1]}\n{grid_of_family(chosen, family(chosen_family), chosen_runs)}\n{found[3]}"
+        made = flips if name == "flips" else partial(of_the_paper, TABLES[name])
+        return f"{found[1]}\n{made(chosen_runs, chosen_family, *places)}\n{found[3]}"
 
     return MARKED.sub(table, text)
 
