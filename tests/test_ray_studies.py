@@ -258,6 +258,15 @@ def test_a_node_that_does_not_see_the_folder_works_elsewhere_and_returns_all_fil
     assert not folder.exists()
 
 
+@pytest.fixture(params=[False, True], ids=["heeded", "ignored"])
+def interrupts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """As in a node that was started at a terminal, and as in one that a script has started in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if request.param else signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_a_node_lets_its_child_save_when_it_is_interrupted(tmp_path: Path, child: Callable[[str], None]) -> None:
     child("trap 'echo saved; exit 143' TERM; touch ready; while :; do sleep 0.05; done")
     (tmp_path / ".mark").touch()
@@ -314,6 +323,18 @@ def test_an_address_where_nothing_or_something_else_answers_is_refused_soon(
         assert f"what answers at 127.0.0.1:{port} is not Ray" in refused(capsys, "--ray", f"127.0.0.1:{port}")
     assert f"nothing answers at 127.0.0.1:{port}" in refused(capsys, "--ray", f"127.0.0.1:{port}")
     assert time.monotonic() - started < 10
+
+
+def test_a_client_server_is_asked_for_one_connection_which_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = FakeRay("asked = []\ndef init(address, **options):\n    asked.append(address)\n")
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for name in connecting.CLIENT_PATIENCE:
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"ray://127.0.0.1:{server.getsockname()[1]}"
+        with connected(address):
+            assert vars(ray)["asked"] == [address]
+    assert all(3 * int(os.environ[name]) < 10 for name in connecting.CLIENT_PATIENCE)  # it tries three times
 
 
 def test_what_ray_says_of_an_address_is_passed_on_in_one_line(
