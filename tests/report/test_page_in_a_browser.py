@@ -203,6 +203,22 @@ def test_figures_of_the_paper_are_presets_that_tell_what_is_missing(visit: Any) 
     assert "weights that flipped" in page.locator("#panels").inner_text()
 
 
+def test_lengths_that_differ_from_the_figure_or_from_each_other_are_told(visit: Any, tmp_path: Path) -> None:
+    for method, epochs in (("bayesbinn", 60), ("adaste", 200), ("adaste", 500), ("adaste-annealed", 500)):
+        recipe = a_recipe("released", method, RESNET, epochs=epochs)
+        write_run(a_run(recipe, 90.0 + epochs / 100), tmp_path / "runs" / recipe.digest)
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "lengths.html")]) == 0
+    page = visit()
+    page.goto((tmp_path / "lengths.html").as_uri())
+    page.click("#curve-controls [data-value=figure4]")
+    panel = page.locator(f".panel[data-place={RESNET}]")
+    assert "Runs of 60 and 500 (first 200) epochs; the paper shows 200." in panel.inner_text()
+    panel.locator(".chart").press("Home")
+    spoken = panel.locator(".spoken").inner_text()
+    told = set(re.findall(r"\w+ \(\d+ ep\.\)", spoken))
+    assert told == {"annealing (200 ep.)", "annealed (500 ep.)", "BayesBiNN (60 ep.)"}
+
+
 def test_dragging_zooms_and_three_ways_lead_back(visit: Any) -> None:
     page = visit()
     whole = epochs_on_axis(page)
@@ -233,6 +249,18 @@ def test_the_keyboard_zooms_and_reads_values(visit: Any) -> None:
     assert epochs_on_axis(page) != whole
     chart.press("-")
     assert epochs_on_axis(page) == whole
+
+
+def test_the_keyboard_keeps_its_place_when_it_switches_curves_and_resets_a_zoom(visit: Any) -> None:
+    page = visit()
+    for name, drawn in (("None", set()), ("All", {"binaryconnect", "adaste", "adaste-annealed"})):
+        button = page.get_by_role("button", name=name, exact=True)
+        button.press("Enter")
+        playwright.expect(button).to_be_focused()
+        assert curves_in(page) == drawn
+    page.get_by_role("button", name="Last half").first.press("Enter")
+    page.locator(".panel .reset").first.press("Enter")
+    playwright.expect(page.locator(".panel .chart").first).to_be_focused()
 
 
 def test_hovering_tells_the_values_of_all_visible_curves(visit: Any) -> None:

@@ -152,7 +152,7 @@ function renderLegend() {
       button,
       {
         on: {
-          click: () => toggleMethod(name, button),
+          click: () => toggleMethod(name),
           pointerenter: emphasise(name),
           pointerleave: emphasise(null),
           focus: emphasise(name),
@@ -172,7 +172,7 @@ function renderLegend() {
         on: {
           click: () => {
             act();
-            renderLegend();
+            markShown();
             updatePanels();
           },
         },
@@ -192,10 +192,16 @@ function renderLegend() {
   );
 }
 
-function toggleMethod(name, button) {
+function toggleMethod(name) {
   if (!curves.shown.delete(name)) curves.shown.add(name);
-  button.setAttribute("aria-pressed", String(curves.shown.has(name)));
+  markShown();
   updatePanels();
+}
+
+/* The buttons stay, and with them the focus. */
+function markShown() {
+  for (const button of find("legend").querySelectorAll("[data-method]"))
+    button.setAttribute("aria-pressed", String(curves.shown.has(button.dataset.method)));
 }
 
 function updatePanels(emphasised = null) {
@@ -208,12 +214,15 @@ function updatePanels(emphasised = null) {
   for (const { chart } of curves.panels) chart.show(hidden, emphasised);
 }
 
+/* Where lengths differ, titles tell them: the beginning of a long run is no match for the end of a short one. */
 function seriesAt(place) {
-  return families.get(curves.family).methods.flatMap(({ name, title, slot }) => {
-    const list = runsOf(curves.family, place, name, curves.length);
+  const found = families.get(curves.family).methods.flatMap(({ name, title, slot }) => {
+    const list = runsOf(curves.family, place, name, curves.length, curves.limit);
     const curve = curveOf(list, curves.quantity);
-    return curve ? [{ key: name, title, slot, curve }] : [];
+    return curve ? [{ key: name, title, slot, curve, length: list[0].epochs }] : [];
   });
+  const mixed = new Set(found.map(({ length }) => length)).size > 1;
+  return mixed ? found.map((entry) => ({ ...entry, title: `${entry.title} (${entry.length} ep.)` })) : found;
 }
 
 function renderPanels() {
@@ -228,7 +237,7 @@ function panelOf(place) {
   const series = seriesAt(place);
   const title = places.get(place).title;
   const quantity = QUANTITIES[curves.quantity];
-  const lacking = missingAt(place, series);
+  const differences = differencesAt(series);
   const heading = make("h3", {}, title, make("span", { class: "muted block" }, `${quantity.title}, ${curves.family}`));
   if (!series.length)
     return make(
@@ -236,7 +245,7 @@ function panelOf(place) {
       { class: "panel" },
       make("div", { class: "panel-head" }, heading),
       make("p", { class: "empty" }, "No runs yet."),
-      lacking,
+      differences,
     );
   const longest = Math.max(...series.map(({ curve }) => curve.mean.length));
   const chart = new Chart({
@@ -261,16 +270,23 @@ function panelOf(place) {
       ),
     ),
     chart.element,
-    lacking,
+    differences,
   );
 }
 
-/* Curves that the figure of the paper has and these runs have not. */
-function missingAt(place, series) {
+/* What the figure of the paper has and these runs have not: curves, and their length. */
+function differencesAt(series) {
   const figure = report.figures.find(({ name }) => name === curves.figure);
-  const there = new Set(series.map(({ key }) => key));
-  const lacking = (figure?.methods ?? []).filter((name) => !there.has(name));
-  if (!lacking.length) return null;
+  if (!figure) return null;
+  const there = new Map(series.map(({ key, length }) => [key, length]));
+  const lacking = figure.methods.filter((name) => !there.has(name));
   const titles = lacking.map((name) => methodOf(curves.family, name)?.title ?? `${name} (no recipe in this family)`);
-  return make("figcaption", { class: "lacking" }, `Missing: ${titles.join(", ")}.`);
+  const lengths = new Set(figure.methods.filter((name) => there.has(name)).map((name) => there.get(name)));
+  const others = [...lengths].filter((length) => length !== figure.epochs).sort((one, other) => one - other);
+  const said = others.map((length) => (length > figure.epochs ? `${length} (first ${figure.epochs})` : length));
+  const parts = [
+    ...(lacking.length ? [`Missing: ${titles.join(", ")}.`] : []),
+    ...(others.length ? [`Runs of ${said.join(" and ")} epochs; the paper shows ${figure.epochs}.`] : []),
+  ];
+  return parts.length ? make("figcaption", { class: "lacking" }, parts.join(" ")) : null;
 }
