@@ -44,7 +44,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recipe = a_recipe(family, method, place, epochs=epochs, seed=seed)
         write_run(a_run(recipe, last), root / f"{place}-{method}-{recipe.digest}")
     recipe = a_recipe("ours", "adaste", RESNET, epochs=6)
-    write_run(a_run(dataclasses.replace(recipe, batch=100), 91.0), root / HOSTILE)
+    write_run(a_run(dataclasses.replace(recipe, batch=100), 91.0, adaste="0.0.9"), root / HOSTILE)
     unfinished = write_run(a_run(a_recipe("ours", "pmf", RESNET), 90.0), root / "unfinished")
     (unfinished / "result.json").unlink()
     return root
@@ -374,6 +374,7 @@ def test_the_foot_names_version_date_runs_and_hardware(visit: Any) -> None:
     foot = visit().locator("footer").inner_text()
     assert re.search(r"Made by adaste \S+ on \d{4}-\d\d-\d\d \d\d:\d\d UTC from 11 runs", foot)
     assert "NVIDIA H200 (11 runs)" in foot
+    assert f"Runs of other versions of adaste: {HOSTILE} (0.0.9)." in foot
 
 
 def test_the_committed_results_make_a_page_without_words_of_the_program(visit: Any, tmp_path: Path) -> None:
