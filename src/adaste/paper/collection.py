@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +52,7 @@ class Run:
         if told != last:
             raise ValueError(f"damaged: the last accuracy is {told} in result.json and {last} in metrics.jsonl")
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Of the recipe."""
         return self.recipe.digest
