@@ -69,3 +69,19 @@ def test_a_report_draws_the_figures_there_are_runs_for(tmp_path, capsys) -> None
     assert {"figure3-released.svg", "figure3-released.pdf", "overview-cifar10-resnet18.svg"} <= {
         path.name for path in figures.iterdir()
     }
+
+
+@pytest.mark.parametrize("form", ["html", "csv"])
+def test_the_report_says_which_folders_it_leaves_out_and_why(tmp_path, capsys, form) -> None:
+    for seed, name in ((0, "one"), (0, "two"), (1, "three")):
+        recipe = a_recipe("ours", "adaste", "cifar10-resnet18", seed=seed)
+        write_run(a_run(recipe, 90.0, adaste="0.0.9"), tmp_path / "runs" / name)
+    (tmp_path / "runs" / "three" / "result.json").unlink()
+    assert main(["report", str(tmp_path / "runs"), "--format", form, "-o", str(tmp_path / "report")]) == 0
+    told = capsys.readouterr()
+    assert "report: 1 run, 2 folders left out" in told.out
+    assert told.err.splitlines() == [
+        "Made by another version: one (adaste 0.0.9).",
+        "Left out: three (not finished: 3 of 3 epochs).",
+        "Left out: two (the same recipe as in one, which is shown).",
+    ]

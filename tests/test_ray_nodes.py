@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -60,6 +60,15 @@ def test_a_node_that_does_not_see_the_folder_works_elsewhere_and_returns_all_fil
     assert not folder.exists()
 
 
+@pytest.fixture(params=[False, True], ids=["heeded", "ignored"])
+def interrupts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """As in a node that was started at a terminal, and as in one that a script has started in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if request.param else signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_a_node_lets_its_child_save_when_it_is_interrupted(tmp_path: Path, child: Callable[[str], None]) -> None:
     child("trap 'echo saved; exit 143' TERM; touch ready; while :; do sleep 0.05; done")
     (tmp_path / ".mark").touch()

@@ -1,6 +1,7 @@
 """How studies find a Ray cluster and what they ask of it: addresses, options, shares of nodes."""
 
 import argparse
+import os
 import socket
 import sys
 import time
@@ -53,6 +54,18 @@ class FakeRay:
         return False
 
     def shutdown(self) -> None: ...
+
+
+def test_a_client_server_is_asked_for_one_connection_which_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = FakeRay("asked = []\ndef init(address, **options):\n    asked.append(address)\n")
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for name in connecting.CLIENT_PATIENCE:
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"ray://127.0.0.1:{server.getsockname()[1]}"
+        with connected(address):
+            assert vars(ray)["asked"] == [address]
+    assert all(3 * int(os.environ[name]) < 10 for name in connecting.CLIENT_PATIENCE)  # it tries three times
 
 
 def test_what_ray_says_of_an_address_is_passed_on_in_one_line(

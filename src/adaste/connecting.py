@@ -7,14 +7,24 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 ADDRESS = re.compile(r"auto|(?:ray://)?(?P<host>[^\s/:]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 
 PATIENCE = 5.0
 """Seconds for a cluster to answer."""
+
+CLIENT = "ray://"
+"""Begins the address of a server that connects for its clients, which takes it seconds; they give up by themselves."""
+
+CLIENT_PATIENCE = MappingProxyType(
+    {"RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2", "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "2"}
+)
+"""Seconds, as Ray's client reads them: so long it waits for an answer, three times."""
 
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX"
 """Ray prints into our table what it has to say of nodes, unless it is told which lines to leave out."""
@@ -50,7 +60,8 @@ def connected(address: str) -> Iterator[Any]:
 
 def _init(ray: Any, address: str) -> None:
     try:
-        ray.init(address, log_to_driver=False, logging_level="ERROR")
+        with warnings.catch_warnings(action="ignore"):  # what is wrong, the error says
+            ray.init(address, log_to_driver=False, logging_level="ERROR")
     except Exception as error:  # of many kinds, often in many lines
         raise ConnectionError(f"no connection to Ray at {address}: {' '.join(str(error).split())}") from error
 
@@ -68,7 +79,8 @@ def _own_sigterm() -> Iterator[None]:
 
 
 def _ray() -> Any:
-    os.environ.setdefault(QUIET, ".")
+    for name, value in {QUIET: ".", **CLIENT_PATIENCE}.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError as error:
@@ -85,6 +97,11 @@ def _check_answer(address: str) -> None:
             socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), PATIENCE / 3).close()
         except (OSError, OverflowError) as error:
             raise ConnectionError(f"nothing answers at {address} ({error}): is Ray running there?") from error
+    if not address.startswith(CLIENT):
+        _check_that_it_is_ray(address)
+
+
+def _check_that_it_is_ray(address: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-P", "-c", PROBE, address],
         stdin=subprocess.DEVNULL,

@@ -67,10 +67,11 @@ class Board:
 def make(work: Work, board: Any) -> Made:
     """Make a run in its folder, going on where it was interrupted; where that is not seen, elsewhere and anew.
 
-    An interrupt, which is how Ray cancels, lets it save. Other signals do so, too, but end this process in the way that
-    makes Ray start the run on another node.
+    An interrupt, which is how Ray cancels, lets it save; also on a node that a script has started in the background,
+    where interrupts are ignored. Other signals do so, too, but end this process in the way that makes Ray start the run
+    on another node.
     """
-    with listening() as heard, _folder_for(work) as folder:
+    with listening(always=(signal.SIGINT,)) as heard, _folder_for(work) as folder:
         shared = folder == work.folder
         _wait_until_free(folder, heard)
         child = Child(folder, work.options, work.variables)

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -16,10 +16,11 @@ class Heard:
 
 
 @contextmanager
-def listening() -> Iterator[Heard]:
+def listening(always: Collection[int] = ()) -> Iterator[Heard]:
     """Inside, Ctrl-C, SIGTERM and the end of a terminal only leave a mark, and a second one ends the process at once.
 
-    Afterwards as before. What is ignored stays so: a terminal's end does not reach a process started with nohup.
+    Afterwards as before. What is ignored stays so (a terminal's end does not reach a process started with nohup), but
+    for the signals that are always to be heard.
 
     In a thread other than the main one nothing is heard, since Python hears signals in the main thread alone.
     """
@@ -33,7 +34,7 @@ def listening() -> Iterator[Heard]:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
     requests = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    heeded = [number for number in requests if signal.getsignal(number) != signal.SIG_IGN]
+    heeded = [number for number in requests if number in always or signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, hear) for number in heeded}
     try:
         yield heard

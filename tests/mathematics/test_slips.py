@@ -91,6 +91,14 @@ def test_beta_of_one_is_arbitrary_for_binary_weights_only():
     assert soft.tolist() == pytest.approx([0.25, 0.045, 0.009])
 
 
+@pytest.mark.parametrize("theta", [-0.2, -0.9, -0.99, -3.0])
+def test_beta_of_one_moves_a_soft_weight_up_to_where_it_saturates(theta):
+    mu, alpha, grad = 1.0, 0.01, 0.5
+    room = max(0.0, 1 - mu * alpha - abs(theta))
+    told = steepest.slope(adaste.DoubleWell(mu, alpha), scalar(theta), scalar(grad), scalar(1.0))
+    assert float(told) == pytest.approx(min(grad, room) / (1 + mu))
+
+
 def test_spacing_of_the_printed_rule_ends_on_the_jump_so_that_rounding_decides():
     """The paper leaves theta - beta l' = 0 aside; its own rule asks for it at every |theta| >= 2."""
     generator = torch.Generator().manual_seed(0)

@@ -156,7 +156,18 @@ def test_the_same_run_twice_counts_once(tmp_path: Path) -> None:
     found = collect(tmp_path)
     assert [run.folder for run in found.runs] == [folder]
     (problem,) = found.problems
-    assert problem.folder == tmp_path / "two" and problem.reason == f"the same recipe as in {folder}, which is shown"
+    assert problem.folder == tmp_path / "two"
+    assert problem.reason == f"the same recipe as in {folder.relative_to(tmp_path)}, which is shown"
+
+
+def test_runs_of_another_version_are_named(tmp_path: Path) -> None:
+    _, folder = written(tmp_path)
+    written(tmp_path, "other", seed=1)
+    starts = json.loads((folder / "environment.json").read_text())
+    (folder / "environment.json").write_text(json.dumps([{**starts[0], "adaste": "0.0.9"}, *starts]))
+    found = collect(tmp_path)
+    assert len(found.runs) == 2
+    assert found.foreign == {folder: "0.0.9"}
 
 
 def test_a_damaged_copy_does_not_hide_a_whole_one(tmp_path: Path) -> None:

@@ -56,6 +56,15 @@ def test_epochs_without_a_test_have_no_point() -> None:
     assert (curve.epochs, curve.mean) == ((2, 3), (60.0, 91.0))
 
 
+def test_what_is_no_finite_number_is_no_point() -> None:
+    losses = dataclasses.replace(PANEL, quantity="loss")
+    run = run_of("adaste", 40.0, 50.0, 60.0)
+    broken = tuple(dataclasses.replace(record, loss=float("nan")) for record in run.records)
+    _, curve = curves(dataclasses.replace(run, records=(run.records[0], broken[1], run.records[2])), panel=losses)
+    assert curve.epochs == (1, 3)
+    assert curves(dataclasses.replace(run, records=broken), panel=losses)[1] == Curve("adaste")
+
+
 def test_the_quantity_is_the_panels() -> None:
     run = run_of("adaste", 50.0, 60.0, 90.0)
     _, curve = curves(run, panel=dataclasses.replace(PANEL, quantity="loss"))

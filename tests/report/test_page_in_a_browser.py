@@ -44,7 +44,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recipe = a_recipe(family, method, place, epochs=epochs, seed=seed)
         write_run(a_run(recipe, last), root / f"{place}-{method}-{recipe.digest}")
     recipe = a_recipe("ours", "adaste", RESNET, epochs=6)
-    write_run(a_run(dataclasses.replace(recipe, batch=100), 91.0), root / HOSTILE)
+    write_run(a_run(dataclasses.replace(recipe, batch=100), 91.0, adaste="0.0.9"), root / HOSTILE)
     unfinished = write_run(a_run(a_recipe("ours", "pmf", RESNET), 90.0), root / "unfinished")
     (unfinished / "result.json").unlink()
     return root
@@ -203,6 +203,22 @@ def test_figures_of_the_paper_are_presets_that_tell_what_is_missing(visit: Any) 
     assert "weights that flipped" in page.locator("#panels").inner_text()
 
 
+def test_lengths_that_differ_from_the_figure_or_from_each_other_are_told(visit: Any, tmp_path: Path) -> None:
+    for method, epochs in (("bayesbinn", 60), ("adaste", 200), ("adaste", 500), ("adaste-annealed", 500)):
+        recipe = a_recipe("released", method, RESNET, epochs=epochs)
+        write_run(a_run(recipe, 90.0 + epochs / 100), tmp_path / "runs" / recipe.digest)
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "lengths.html")]) == 0
+    page = visit()
+    page.goto((tmp_path / "lengths.html").as_uri())
+    page.click("#curve-controls [data-value=figure4]")
+    panel = page.locator(f".panel[data-place={RESNET}]")
+    assert "Runs of 60 and 500 (first 200) epochs instead of 200." in panel.inner_text()
+    panel.locator(".chart").press("Home")
+    spoken = panel.locator(".spoken").inner_text()
+    told = set(re.findall(r"\w+ \(\d+ ep\.\)", spoken))
+    assert told == {"annealing (200 ep.)", "annealed (500 ep.)", "BayesBiNN (60 ep.)"}
+
+
 def test_dragging_zooms_and_three_ways_lead_back(visit: Any) -> None:
     page = visit()
     whole = epochs_on_axis(page)
@@ -233,6 +249,18 @@ def test_the_keyboard_zooms_and_reads_values(visit: Any) -> None:
     assert epochs_on_axis(page) != whole
     chart.press("-")
     assert epochs_on_axis(page) == whole
+
+
+def test_the_keyboard_keeps_its_place_when_it_switches_curves_and_resets_a_zoom(visit: Any) -> None:
+    page = visit()
+    for name, drawn in (("None", set()), ("All", {"binaryconnect", "adaste", "adaste-annealed"})):
+        button = page.get_by_role("button", name=name, exact=True)
+        button.press("Enter")
+        playwright.expect(button).to_be_focused()
+        assert curves_in(page) == drawn
+    page.get_by_role("button", name="Last half").first.press("Enter")
+    page.locator(".panel .reset").first.press("Enter")
+    playwright.expect(page.locator(".panel .chart").first).to_be_focused()
 
 
 def test_hovering_tells_the_values_of_all_visible_curves(visit: Any) -> None:
@@ -346,6 +374,7 @@ def test_the_foot_names_version_date_runs_and_hardware(visit: Any) -> None:
     foot = visit().locator("footer").inner_text()
     assert re.search(r"Made by adaste \S+ on \d{4}-\d\d-\d\d \d\d:\d\d UTC from 11 runs", foot)
     assert "NVIDIA H200 (11 runs)" in foot
+    assert f"Runs of other versions of adaste: {HOSTILE} (0.0.9)." in foot
 
 
 def test_the_committed_results_make_a_page_without_words_of_the_program(visit: Any, tmp_path: Path) -> None:

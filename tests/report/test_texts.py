@@ -202,7 +202,8 @@ def test_a_text_is_the_same_every_time_and_works_without_runs(form: str) -> None
 def test_what_is_in_no_table_is_told(form: str) -> None:
     other = dataclasses.replace(annealed(94.0)[0], addresses=())
     problem = Problem(Path("/somewhere/half a run"), "not finished:\n2 of 3 epochs")
-    text = TEXTS[form](Collection((other,), (problem,)))
+    text = TEXTS[form](Collection((dataclasses.replace(other, environments=({"adaste": "0.0.9"},)),), (problem,)))
     assert "1 run of other recipes: in no table." in text
+    assert f"Made by another version: {other.digest} (adaste 0.0.9)." in text
     assert "Left out: half a run (not finished: 2 of 3 epochs)." in text
     assert "/somewhere" not in text

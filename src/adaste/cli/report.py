@@ -1,6 +1,7 @@
 """`adaste report`: what runs say, as a page or as tables."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ EXAMPLES = options.examples(
     "adaste report results --epochs 60               what all methods reach in the same time",
     "adaste report results --figures figures         also the paper's figures and overviews, as SVG and PDF",
     "",
-    "Runs that are unfinished or damaged are left out; the report says which, and why.",
+    "Runs that are unfinished or damaged are left out; the report and the command say which, and why.",
 )
 
 
@@ -49,6 +50,7 @@ def act(arguments: argparse.Namespace) -> int:
     collect_seldom()
     from adaste.files import write_atomically
     from adaste.paper.collection import collect
+    from adaste.report.texts import remarks
     from adaste.report.wording import counted
 
     form = FORMATS[arguments.format]
@@ -59,6 +61,8 @@ def act(arguments: argparse.Namespace) -> int:
     write_atomically(output, form.make(collection, arguments.results).encode())
     left_out = f", {counted(len(collection.problems), 'folder')} left out" if collection.problems else ""
     print(f"{output}: {counted(len(collection.runs), 'run')}{left_out}")
+    for remark in remarks(collection):
+        print(remark, file=sys.stderr)
     if arguments.figures is not None:
         from adaste.report.drawings import draw_all
 

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from adaste import __version__
 from adaste.histogram import Histogram
 from adaste.paper.places import PLACES, Place
 from adaste.paper.tables import FAMILIES
@@ -51,7 +52,7 @@ class Run:
         if told != last:
             raise ValueError(f"damaged: the last accuracy is {told} in result.json and {last} in metrics.jsonl")
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Of the recipe."""
         return self.recipe.digest
@@ -81,9 +82,17 @@ class Collection:
             raise ValueError(f"there is no finished run of {epochs} epochs; {have}")
         return Collection(runs, self.problems)
 
+    @property
+    def foreign(self) -> dict[Path, str]:
+        """The folders of runs that another version of adaste has made, with that version: to be named where shown."""
+        made = {run.folder: {str(start.get("adaste", __version__)) for start in run.environments} for run in self.runs}
+        return {
+            folder: ", ".join(sorted(others)) for folder, made_by in made.items() if (others := made_by - {__version__})
+        }
+
 
 def collect(root: Path) -> Collection:
-    """All runs in `root` and below. What is unfinished, damaged, of another version or there twice is a problem."""
+    """All runs in `root` and below. What is unfinished, damaged, there twice or of an unknown recipe is a problem."""
     if not root.is_dir():
         raise ValueError(f"{root} is no folder: results are folders of runs, as `adaste train` and `study` write them")
     runs: dict[str, Run] = {}
@@ -95,7 +104,8 @@ def collect(root: Path) -> Collection:
                 raise ValueError(f"the same recipe as in {runs[run.digest].folder}, which is shown")
             runs[run.digest] = run
         except (ValueError, OSError) as error:
-            problems.append(Problem(folder, str(error)))
+            # Reports are passed on: where the folder of results lies is nobody's business.
+            problems.append(Problem(folder, str(error).replace(f"{root}/", "")))
         except RecursionError:
             problems.append(Problem(folder, "damaged: its JSON is nested too deeply"))
     return Collection(tuple(runs.values()), tuple(problems))

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from adaste.checks import near
 from adaste.paper.family import Family
-from adaste.paper.figures import FIGURES
+from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.places import PLACES, Place
 from adaste.paper.released import RELEASED
 from adaste.paper.tables import TABLES, Table
@@ -77,6 +77,12 @@ def tasks(
             if recipe is not None:
                 name = f"{part.family.name}-{part.place.name}-{part.method}"
                 found.setdefault(recipe.digest, Task(name, recipe, part.place))
+    if not found:
+        tried = dict.fromkeys(part.family.name for part in parts)
+        raise ValueError(
+            f"nothing to do: {' and '.join(tried)} has no recipe for "
+            f"{', '.join(_in_order(wanted))} at {', '.join(_in_order(places))}"
+        )
     return list(found.values())
 
 
@@ -89,11 +95,12 @@ class _Part:
 
 
 def _parts(target: str, families: Sequence[Family], epochs: int | None) -> Iterator[_Part]:
+    if target in ILLUSTRATIONS:
+        raise ValueError(f"{target} shows a function and needs no runs: `adaste report RESULTS --figures DIR` draws it")
     if target not in targets():
+        known = (*ILLUSTRATIONS, *targets())
         raise ValueError(
-            f"there is nothing named {target!r} to reproduce{near(target, targets())}; there are "
-            f"{', '.join(targets())}. Figures 1 and 2 show functions and need no runs: "
-            "`adaste report RESULTS --figures DIR` draws them, too"
+            f"there is nothing named {target!r} to reproduce{near(target, known)}; there are {', '.join(targets())}"
         )
     for table in TABLES.values():
         if target in (table.name, EVERYTHING):

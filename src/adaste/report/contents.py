@@ -34,6 +34,7 @@ def contents(collection: Collection, root: Path) -> Plain:
         "figures": [_figure(figure) for figure in FIGURES.values()],
         "runs": [_run(run, root) for run in runs],
         "problems": [_problem(problem, root) for problem in collection.problems],
+        "foreign": {_seen_from(root, folder): version for folder, version in collection.foreign.items()},
         "hardware": dict(Counter(hardware_of(run) for run in runs).most_common()),
     }
 
@@ -155,8 +156,7 @@ def finite(value: Any) -> Any:
 
 
 def _problem(problem: Problem, root: Path) -> Plain:
-    """Where the folder of results itself lies is nobody's business."""
-    return {"folder": _seen_from(root, problem.folder), "reason": problem.reason.replace(f"{root}/", "")}
+    return {"folder": _seen_from(root, problem.folder), "reason": problem.reason}
 
 
 def _seen_from(root: Path, folder: Path) -> str:

@@ -1,5 +1,6 @@
 """The curves of a figure, as numbers to draw: which runs, how much of them, and their mean over seeds."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ class Curve:
     """A quantity over epochs: its mean over runs that differ in their seeds alone, and its least and most.
 
     length  of the runs; the curve may be their beginning only.
-    count   how many runs there are; without one the curve has no points.
+    count   how many runs there are; without one, or where they have no finite number, the curve has no points.
     """
 
     method: str
@@ -59,9 +60,11 @@ def _curve(figure: Figure, panel: Panel, method: str, runs: Sequence[Run]) -> Cu
     points = []
     for epoch in range(min(length, figure.epochs)):
         values = [getattr(run.records[epoch], panel.quantity) for run in chosen]
-        known = [float(value) for value in values if value is not None]
+        known = [float(value) for value in values if value is not None and math.isfinite(value)]
         if known:
             points.append((epoch + 1, statistics.fmean(known), min(known), max(known)))
+    if not points:
+        return Curve(method)
     epochs, mean, least, most = zip(*points, strict=True)
     return Curve(method, epochs, mean, least, most, length, len(chosen))
 

@@ -46,7 +46,7 @@ def _plain(text: str) -> str:
 def all_markdown(collection: Collection) -> str:
     """All tables in markdown, with what was left out."""
     parts = [markdown(table, collection.runs) for table in TABLES.values()]
-    return "\n".join([_plain(LEGEND) + "\n", *parts, *(f"{_plain(line)}\n" for line in _left_out(collection))])
+    return "\n".join([_plain(LEGEND) + "\n", *parts, *(f"{_plain(line)}\n" for line in remarks(collection))])
 
 
 # --- LaTeX -----------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def _escaped(text: str) -> str:
 def all_latex(collection: Collection) -> str:
     """All tables in LaTeX, with what was left out as comments."""
     parts = [latex(table, collection.runs) for table in TABLES.values()]
-    return "\n".join([LATEX_HEAD, *parts, *(f"% {line}\n" for line in _left_out(collection))])
+    return "\n".join([LATEX_HEAD, *parts, *(f"% {line}\n" for line in remarks(collection))])
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------
@@ -223,10 +223,12 @@ def _grids(table: Table, runs: Iterable[Run]) -> Iterator[tuple[Family, Grid | N
     return ((family, grid(table, family, every)) for family in table.families)
 
 
-def _left_out(collection: Collection) -> Iterator[str]:
-    """What the tables do not show."""
+def remarks(collection: Collection) -> Iterator[str]:
+    """What the tables do not show, and what they should not show in silence."""
     others = sum(not run.addresses for run in collection.runs)
     if others:
         yield f"{counted(others, 'run')} of other recipes: in no table."
+    for folder, version in collection.foreign.items():
+        yield f"Made by another version: {folder.name} (adaste {version})."
     for problem in collection.problems:
         yield " ".join(f"Left out: {problem.folder.name} ({problem.reason}).".split())

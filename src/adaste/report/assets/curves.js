@@ -2,7 +2,7 @@
 
 const busiest = [...report.families].sort((one, other) => runsIn(other.name) - runsIn(one.name))[0].name;
 
-/* figure: the preset that is in force, if any; length: null for what lengthAt chooses; limit: last epoch. */
+/* figure: the preset that is in force, if any; length: null for what usualLengthAt chooses; limit: last epoch. */
 const curves = {
   family: busiest,
   places: [],
@@ -41,11 +41,10 @@ const titledName = (name) =>
 
 const figureInForce = () => report.figures.find(({ name }) => name === curves.figure);
 
-/* A figure compares methods: its runs are of one length where they can be. Else the longest of each method: null. */
-function lengthAt(place) {
+/* A figure compares methods: its runs are of one length if they can be, else each of the figure's or the longest. */
+function usualLengthAt(place) {
   const figure = figureInForce();
-  if (curves.length !== null || !figure) return curves.length;
-  return sharedLength(curves.family, place, figure.methods, figure.epochs);
+  return figure && (sharedLength(curves.family, place, figure.methods, figure.epochs) ?? figure.epochs);
 }
 
 function startCurves() {
@@ -165,7 +164,7 @@ function renderLegend() {
       button,
       {
         on: {
-          click: () => toggleMethod(name, button),
+          click: () => toggleMethod(name),
           pointerenter: emphasise(name),
           pointerleave: emphasise(null),
           focus: emphasise(name),
@@ -185,7 +184,7 @@ function renderLegend() {
         on: {
           click: () => {
             act();
-            renderLegend();
+            markShown();
             updatePanels();
           },
         },
@@ -205,10 +204,16 @@ function renderLegend() {
   );
 }
 
-function toggleMethod(name, button) {
+function toggleMethod(name) {
   if (!curves.shown.delete(name)) curves.shown.add(name);
-  button.setAttribute("aria-pressed", String(curves.shown.has(name)));
+  markShown();
   updatePanels();
+}
+
+/* The buttons stay, and with them the focus. */
+function markShown() {
+  for (const button of find("legend").querySelectorAll("[data-method]"))
+    button.setAttribute("aria-pressed", String(curves.shown.has(button.dataset.method)));
 }
 
 function updatePanels(emphasised = null) {
@@ -221,13 +226,16 @@ function updatePanels(emphasised = null) {
   for (const { chart } of curves.panels) chart.show(hidden, emphasised);
 }
 
+/* Where lengths differ, titles tell them: the beginning of a long run is no match for the end of a short one. */
 function seriesAt(place) {
-  const length = lengthAt(place);
-  return families.get(curves.family).methods.flatMap(({ name, title, slot }) => {
-    const list = runsOf(curves.family, place, name, length);
+  const usual = usualLengthAt(place);
+  const found = families.get(curves.family).methods.flatMap(({ name, title, slot }) => {
+    const list = runsOf(curves.family, place, name, curves.length, usual);
     const curve = curveOf(list, curves.quantity);
-    return curve ? [{ key: name, title, slot, curve }] : [];
+    return curve ? [{ key: name, title, slot, curve, length: list[0].epochs }] : [];
   });
+  const mixed = new Set(found.map(({ length }) => length)).size > 1;
+  return mixed ? found.map((entry) => ({ ...entry, title: `${entry.title} (${entry.length} ep.)` })) : found;
 }
 
 function renderPanels() {
@@ -242,7 +250,7 @@ function panelOf(place) {
   const series = seriesAt(place);
   const title = places.get(place).title;
   const quantity = QUANTITIES[curves.quantity];
-  const lacking = missingAt(place, series);
+  const differences = differencesAt(series);
   const heading = make("h3", {}, title, make("span", { class: "muted block" }, `${quantity.title}, ${curves.family}`));
   if (!series.length)
     return make(
@@ -250,7 +258,7 @@ function panelOf(place) {
       { class: "panel" },
       make("div", { class: "panel-head" }, heading),
       make("p", { class: "empty" }, "No runs yet."),
-      lacking,
+      differences,
     );
   const longest = Math.max(...series.map(({ curve }) => curve.mean.length));
   const chart = new Chart({
@@ -275,16 +283,23 @@ function panelOf(place) {
       ),
     ),
     chart.element,
-    lacking,
+    differences,
   );
 }
 
-/* Curves that the figure has and these runs have not. */
-function missingAt(place, series) {
+/* What the figure has and these runs have not: curves, and their length. */
+function differencesAt(series) {
   const figure = figureInForce();
-  const there = new Set(series.map(({ key }) => key));
-  const lacking = (figure?.methods ?? []).filter((name) => !there.has(name));
-  if (!lacking.length) return null;
+  if (!figure) return null;
+  const there = new Map(series.map(({ key, length }) => [key, length]));
+  const lacking = figure.methods.filter((name) => !there.has(name));
   const titles = lacking.map((name) => methodOf(curves.family, name)?.title ?? `${name} (no recipe in this family)`);
-  return make("figcaption", { class: "lacking" }, `Missing: ${titles.join(", ")}.`);
+  const lengths = new Set(figure.methods.filter((name) => there.has(name)).map((name) => there.get(name)));
+  const others = [...lengths].filter((length) => length !== figure.epochs).sort((one, other) => one - other);
+  const said = others.map((length) => (length > figure.epochs ? `${length} (first ${figure.epochs})` : length));
+  const parts = [
+    ...(lacking.length ? [`Missing: ${titles.join(", ")}.`] : []),
+    ...(others.length ? [`Runs of ${said.join(" and ")} epochs instead of ${figure.epochs}.`] : []),
+  ];
+  return parts.length ? make("figcaption", { class: "lacking" }, parts.join(" ")) : null;
 }

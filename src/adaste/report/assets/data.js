@@ -41,9 +41,10 @@ for (const lengths of groups.values())
 const lengthsOf = (family, place, method) =>
   [...(groups.get([family, place, method].join(" ")) ?? new Map()).keys()].sort((one, other) => other - one);
 
-/* The runs of that length; of the longest where none is given. */
-function runsOf(family, place, method, length = null) {
-  const epochs = length ?? lengthsOf(family, place, method)[0];
+/* The runs of that length; where none is given, of the usual one if there are some, else of the longest. */
+function runsOf(family, place, method, length = null, usual = null) {
+  const lengths = lengthsOf(family, place, method);
+  const epochs = length ?? (lengths.includes(usual) ? usual : lengths[0]);
   return groups.get([family, place, method].join(" "))?.get(epochs) ?? [];
 }
 

@@ -63,10 +63,12 @@ function renderColophon() {
     Object.entries(report.hardware)
       .map(([name, count]) => `${name} (${plural(count, "run")})`)
       .join(", ") || "none";
+  const foreign = Object.entries(report.foreign).map(([folder, version]) => `${folder || "."} (${version})`);
   const when = `${made.slice(0, 10)} ${made.slice(11, 16)} UTC`;
   find("colophon").append(
     make("p", {}, `Made by adaste ${version} on ${when} from ${plural(report.runs.length, "run")} in ${root}.`),
     make("p", {}, `Hardware: ${hardware}.`),
+    foreign.length ? make("p", {}, `Runs of other versions of adaste: ${foreign.join(", ")}.`) : "",
   );
 }
 

@@ -65,9 +65,13 @@ function standalone(chart, title) {
 
 /* What can be done with a chart beyond pointing at it. */
 function chartButtons(chart, title, name) {
+  const back = () => {
+    chart.svg.focus({ preventScroll: true }); // the button is about to be disabled
+    chart.reset();
+  };
   const reset = make(
     "button",
-    { type: "button", class: "quiet small reset", disabled: true, on: { click: () => chart.reset() } },
+    { type: "button", class: "quiet small reset", disabled: true, on: { click: back } },
     "Reset",
   );
   chart.onzoom = (zoomed) => {
