@@ -112,7 +112,7 @@ def _draw_panel(axes: Axes, panel: Panel, curves: Sequence[Curve], every: Sequen
     rising = panel.quantity == "test_accuracy"
     axes.set(title=panel.place.title, xlabel="epoch", ylabel=AXES[panel.quantity])
     if any(curve.count for curve in curves):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         axes.set_xlim(left=0)
         _leave_out_the_first_epochs(axes, curves, rising=rising)
     else:
@@ -151,10 +151,11 @@ def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | 
         axes = drawing.subplots()
         published = _draw_published(axes, table, place, methods)
         lasts = [run.result.last_accuracy for cell in found.values() for run in cell.runs]
-        low = min(published or lasts) - 2
+        known = published or lasts
+        low = min(known) - max(2, 0.15 * (max(known) - min(known)))  # room for the numbers of arrows
         families = [family.name for family in table.families]
         for (family, method), cell in found.items():
-            shift = 0.2 * (families.index(family) - (len(families) - 1) / 2)
+            shift = 0.28 * (families.index(family) - (len(families) - 1) / 2)
             _draw_cell(axes, cell, methods.index(method) + shift, family, low)
         made = {method for _, method in found}
         names = [rows[method].title + ("" if method in made else " (no run)") for method in methods]
@@ -164,7 +165,7 @@ def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | 
         axes.grid(visible=False, axis="y")
         handles = [*_family_handles(table, found), *_published_handles(table, place)]
         drawing.legend(handles=handles, loc="outside lower center", ncols=3)
-        _title(drawing, f"{place.title}: test accuracy with one-bit weights")
+        _title(drawing, f"{place.title}: test accuracy of every method")
     return drawing
 
 
