@@ -13,7 +13,7 @@ from adaste.methods import METHODS, Plan
 from adaste.models import ImageShape
 from adaste.recipe import Recipe
 from adaste.recipes import RECIPES, SETTINGS, recipe
-from adaste.schedules import Schedule, schedules_in
+from adaste.schedules import Cosine, Schedule, schedules_in
 
 # What the data of a setting look like when they reach the network.
 IMAGES = {
@@ -34,7 +34,8 @@ def first_rate(rate: float | Schedule) -> float:
 
 
 def replace_length(base: Base, length: int) -> Base:
-    return dataclasses.replace(base, lr=dataclasses.replace(base.lr, length=length))
+    rate = base.lr
+    return dataclasses.replace(base, lr=dataclasses.replace(rate, length=length) if isinstance(rate, Cosine) else rate)
 
 
 def optimizer_for(model: nn.Module, chosen: Recipe) -> adaste.LatentOptimizer:
@@ -92,9 +93,10 @@ def test_schedules_span_the_run_whatever_its_length(method: str, epochs: int) ->
     made = recipe(f"cifar10-resnet18-{method}", epochs=epochs).in_steps(391)
     last = 391 * epochs - 1
     assert made.epochs == epochs
-    rate = made.base.lr
-    assert 0 <= rate.at(last) < 1e-3 * rate.at(0)
-    assert rate.at(last + 1) == 0
+    if method != "proxquant":
+        rate = made.base.lr
+        assert 0 <= rate.at(last) < 1e-3 * rate.at(0)
+        assert rate.at(last + 1) == 0
     assert all(schedule.at(last + 1) == schedule.at(10 * last) for schedule in schedules_in(made))
 
 
