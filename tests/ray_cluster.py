@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 SOON = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 8}
-"""When a node counts as lost: after four seconds without an answer, which a busy machine may need for one; else it takes
-Ray 15 to give it up."""
+"""When a node counts as lost: after four seconds without an answer, which a busy machine may need for one; else it
+takes Ray 15 to give it up."""
 
 
 def processes_in(folder: str) -> list[int]:
