@@ -46,7 +46,7 @@ def act(arguments: argparse.Namespace) -> int:
     from adaste.choosing import chosen_one
     from adaste.console import outcome
     from adaste.distributed import join_world, leave_world, local_device
-    from adaste.runs import StoppedError
+    from adaste.signals import StoppedError
     from adaste.studies import folder_of
 
     name, recipe = chosen_one(arguments.recipe, options.changes(arguments))
