@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def latencies(folder: Path, size: int, batch: int, threads: int, rounds: int) ->
                 began = time.perf_counter()
                 run(images)
                 times[name].append(1000 * (time.perf_counter() - began))
-    exact = outputs.get("ONNX Runtime", outputs["adaste"])
+    exact = outputs["ONNX Runtime" if "ONNX Runtime" in outputs else "adaste"]
     return {
         name: {
             "min": min(times[name]),
@@ -139,8 +140,9 @@ def report(folder: Path, rounds: int) -> dict[str, Any]:
                 for mine, peers in (("adaste", FLOAT_PEERS), ("adaste int8", INT8_PEERS)):
                     least, middle = ratio(row, mine, peers), ratio(row, mine, peers, "median")
                     if least and middle:
-                        against = " and ".join(peers)
-                        print(f"    {mine}: {least:.2f} / {middle:.2f} times as fast as the better of {against}")
+                        there = [peer for peer in peers if peer in row]
+                        against = f"the better of {' and '.join(there)}" if len(there) > 1 else there[0]
+                        print(f"    {mine}: {least:.2f} / {middle:.2f} times as fast as {against}")
                 worst = max(each["error"] for name, each in row.items() if "int8" not in name)
                 print(f"    largest relative difference of float32 engines {worst:.1e}", flush=True)
     names = [*rows[0]["engines"], WITHOUT_NUMPY]
@@ -179,6 +181,15 @@ def environment(rounds: int) -> dict[str, Any]:
     }
 
 
+def name_missing() -> None:
+    """Say which engines are not installed; without our own there is nothing to measure."""
+    if find_spec("adaste_runtime") is None:
+        sys.exit("adaste-runtime is not installed: pip install ./runtime")
+    missing = [package for package in ("onnxruntime", "openvino", "torch") if find_spec(package) is None]
+    if missing:
+        print(f"not installed, so not measured: {', '.join(missing)}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="write a record, as JSON")
@@ -190,6 +201,7 @@ def main() -> None:
         arguments.prepare.mkdir(parents=True, exist_ok=True)
         prepare(arguments.prepare)
         return
+    name_missing()
     with tempfile.TemporaryDirectory() as made:
         folder = arguments.networks or Path(made)
         if not arguments.networks:

@@ -20,10 +20,13 @@ import torch
 from small_runs import Listener, outcome, small_recipe, small_run
 
 from adaste.checkpoint import Checkpoints, load
+from adaste.engine import TrainingStep
 from adaste.files import NotWrittenError
 from adaste.records import DivergedError
 from adaste.results import read_records, read_result
-from adaste.runs import Options, StoppedError
+from adaste.runs import Options
+from adaste.signals import StoppedError
+from adaste.train import Training
 
 MADE = small_recipe("binaryconnect", epochs=4, holdout=20)
 KILLS = 20
@@ -283,6 +286,25 @@ def test_a_signal_saves_and_stops_and_the_run_goes_on_later(tmp_path, whole, num
     listener = Listener()
     small_run(MADE, tmp_path, observer=listener)
     assert listener.began == [moment]
+    assert outcome(tmp_path) == whole
+
+
+def test_a_signal_that_ends_the_compiler_too_stops_the_run_at_its_last_checkpoint(tmp_path, whole, monkeypatch) -> None:
+    def compiler_dies(step: TrainingStep) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise RuntimeError("C++ compile error")
+
+    def spoil(training: Training) -> None:
+        if (training.epoch, training.step) == (1, 2):
+            monkeypatch.setattr(TrainingStep, "__call__", compiler_dies)
+
+    with pytest.raises(StoppedError, match="epoch 2 after 2 of its steps; not saved") as caught:
+        small_run(MADE, tmp_path, options=Options(save_every=0), observer=Listener(spoil))
+    assert caught.value.signal_number == signal.SIGINT
+    monkeypatch.undo()
+    listener = Listener()
+    small_run(MADE, tmp_path, observer=listener)
+    assert listener.began == [(1, 2)]
     assert outcome(tmp_path) == whole
 
 

@@ -1,4 +1,4 @@
-"""A quicker start."""
+"""A quick and safe start."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import adaste
+from adaste.startup import _cache_of_torch, forget_unlinked
 
 PROGRAM = """
 import sys
@@ -57,3 +58,23 @@ def test_a_package_that_is_not_there_is_no_error(tmp_path) -> None:
     before = sys.pycache_prefix
     keep_byte_code("there_is_no_such_package")
     assert sys.pycache_prefix == before
+
+
+def test_libraries_a_killed_linker_left_empty_are_removed_from_the_cache_of_torch(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    (tmp_path / "ab").mkdir()
+    whole, empty, young = (tmp_path / "ab" / name for name in ("whole.so", "empty.so", "young.so"))
+    whole.write_text("library")
+    empty.touch()
+    young.touch()
+    for library in (whole, empty):
+        os.utime(library, (0, 0))
+    forget_unlinked()
+    assert sorted(path.name for path in (tmp_path / "ab").iterdir()) == ["whole.so", "young.so"]
+
+
+def test_the_cache_of_torch_is_where_torch_has_it(monkeypatch) -> None:
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    assert str(_cache_of_torch()) == default_cache_dir()

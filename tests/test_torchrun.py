@@ -31,6 +31,7 @@ def torchrun(folder: Path, mark: Path, *networks: str, restarts: int = 0) -> Non
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISTRIBUTED_DEBUG": "OFF"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert "broadcast_buffers" not in done.stderr
 
 
 def _data() -> Dataset:

@@ -32,10 +32,10 @@ from adaste.histogram import histogram
 from adaste.locks import alone_in
 from adaste.observer import SILENT, Observer
 from adaste.recipe import Recipe
-from adaste.records import Record
+from adaste.records import DivergedError, Record
 from adaste.results import Result, best_of, claim, read_result
 from adaste.schedules import require_count
-from adaste.signals import Heard, listening
+from adaste.signals import Heard, StoppedError, listening
 from adaste.train import Training
 
 VERSION = 1
@@ -46,14 +46,6 @@ STOP = 1
 
 AGREE_EVERY = 16
 """Several processes ask each other this often, in steps, whether to save or to stop."""
-
-
-class StoppedError(Exception):
-    """A signal asked the run to stop; it has saved and can go on from there."""
-
-    def __init__(self, signal_number: int, epoch: int, step: int) -> None:
-        super().__init__(f"stopped in epoch {epoch + 1} after {step} of its steps; saved: start it again to go on")
-        self.signal_number = signal_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,10 +138,16 @@ class _Run:
             self._write_beginning()
             self.observer.begins(self.training, self.story.records)
         with listening() as self.heard:
-            for record in self.training.run(self._after_step, self._keep_if_best):
-                self._take(record)
-                self._save_if_due()
-            return self._finish()
+            try:
+                for record in self.training.run(self._after_step, self._keep_if_best):
+                    self._take(record)
+                    self._save_if_due()
+                return self._finish()
+            except RuntimeError as error:
+                # Ctrl-C in a terminal also ends a compiler at work, and with it the step that waits for it.
+                if not self.heard.number or isinstance(error, DivergedError):
+                    raise
+                raise StoppedError(self.heard.number, self.training.epoch, self.training.step, saved=False) from error
 
     def _take(self, record: Record) -> None:
         self.story.records.append(record)

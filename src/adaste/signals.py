@@ -15,6 +15,15 @@ class Heard:
     number: int = 0
 
 
+class StoppedError(Exception):
+    """A signal asked a run to stop: between two steps, where it has saved, or within one, where it could not."""
+
+    def __init__(self, signal_number: int, epoch: int, step: int, *, saved: bool = True) -> None:
+        state = "saved: start it again to go on" if saved else "not saved: started again, it goes on from the last save"
+        super().__init__(f"stopped in epoch {epoch + 1} after {step} of its steps; {state}")
+        self.signal_number = signal_number
+
+
 @contextmanager
 def listening(always: Collection[int] = ()) -> Iterator[Heard]:
     """Inside, Ctrl-C, SIGTERM and the end of a terminal only leave a mark, and a second one ends the process at once.

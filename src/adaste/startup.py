@@ -1,12 +1,19 @@
-"""A quicker start of programs that load a compiler. Nothing here may import torch: that is what comes afterwards."""
+"""A quick and safe start where a compiler is loaded. Nothing here may import torch: that is what comes afterwards."""
 
+import contextlib
 import gc
+import getpass
 import importlib.util
 import os
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 SELDOM = 200_000
+
+LINKING = 60.0
+"""Seconds after which a linker that has not written anything is no longer at work."""
 
 CACHE = "XDG_CACHE_HOME"
 """Where a user's caches are, if not in ~/.cache."""
@@ -19,6 +26,27 @@ def collect_seldom() -> None:
     them again and again is a part of the start that one notices.
     """
     gc.set_threshold(SELDOM, 20, 100)
+
+
+def forget_unlinked() -> None:
+    """Remove the empty libraries that killed linkers have left in torch's cache of compiled code.
+
+    Torch has them written under their final names and loads whatever is there: after one Ctrl-C at the wrong moment
+    every later start would fail.
+    """
+    for library in _cache_of_torch().glob("*/*.so"):
+        with contextlib.suppress(OSError):
+            known = library.stat()
+            if known.st_size == 0 and time.time() - known.st_mtime > LINKING:
+                library.unlink()
+
+
+def _cache_of_torch() -> Path:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in some containers
+        user = f"uid_{os.getuid()}"
+    return Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or Path(tempfile.gettempdir()) / f"torchinductor_{user}")
 
 
 def keep_byte_code(package: str = "torch") -> None:

@@ -1,6 +1,7 @@
 """Training by a recipe: one record per epoch, and a state from which it goes on exactly. Writes nothing."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
@@ -238,11 +239,10 @@ class Training:
         if self.world.size == 1:
             return self.model
         # Statistics of BatchNorm are averaged before they are used: broadcasting them at every step would cost more.
-        return DistributedDataParallel(
-            self.model,
-            device_ids=[self.device.index] if self.device.type == "cuda" else None,
-            broadcast_buffers=False,
-        )
+        device_ids = [self.device.index] if self.device.type == "cuda" else None
+        with warnings.catch_warnings():  # torch 2.13 wants another name for that, which 2.11 does not know
+            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
+            return DistributedDataParallel(self.model, device_ids=device_ids, broadcast_buffers=False)
 
     def _test(self, split: str) -> Evaluation:
         if split not in self._tests:

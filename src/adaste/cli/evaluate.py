@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from adaste.cli import options
+from adaste.startup import forget_unlinked
 
 EXAMPLES = options.examples(
     "adaste evaluate runs/digits-mlp-adaste-0123456789abcdef",
@@ -23,6 +24,7 @@ def add_to(commands: options.Commands) -> None:
 
 def act(arguments: argparse.Namespace) -> int:
     """Evaluate, and print the outcome beside what the run had recorded."""
+    forget_unlinked()
     from adaste.data import load
     from adaste.evaluate import evaluate, network_of_run
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
-from adaste.startup import collect_seldom
+from adaste.startup import collect_seldom, forget_unlinked
 
 if TYPE_CHECKING:
     import torch
@@ -41,12 +41,13 @@ def add_to(commands: options.Commands) -> None:
 def act(arguments: argparse.Namespace) -> int:
     """Train, and print what came of it."""
     collect_seldom()
+    forget_unlinked()
     import torch
 
     from adaste.choosing import chosen_one
     from adaste.console import outcome
     from adaste.distributed import join_world, leave_world, local_device
-    from adaste.runs import StoppedError
+    from adaste.signals import StoppedError
     from adaste.studies import folder_of
 
     name, recipe = chosen_one(arguments.recipe, options.changes(arguments))
