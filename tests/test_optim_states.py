@@ -8,6 +8,7 @@ import torch
 from contract.methods import latents, small_model, train
 from latent_optimizers import SGD, make
 from torch import nn
+from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_optimizer_state_dict, set_state_dict
 
 import adaste
 from adaste import AdaSTE, Geometric, LatentOptimizer
@@ -69,6 +70,66 @@ def test_training_after_loading_does_not_write_into_the_loaded_state() -> None:
         for name, value in entries.items():
             if name.startswith("base."):
                 assert torch.equal(value, copied["state"][slot][name])
+
+
+def test_parameters_of_a_state_dict_may_have_any_names_as_torch_allows() -> None:
+    model, other = small_model(), small_model(seed=1)
+    optimizer, resumed = make(model, averaging=0.5), make(other, averaging=0.5)
+    train(model, optimizer, range(3))
+    saved = optimizer.state_dict()
+    named = {
+        "state": {f"weight {slot}": entries for slot, entries in saved["state"].items()},
+        "param_groups": [
+            {**group, "params": [f"weight {slot}" for slot in group["params"]]} for group in saved["param_groups"]
+        ],
+    }
+    other.load_state_dict(model.state_dict())
+    resumed.load_state_dict(named)
+    train(model, optimizer, range(3, 5))
+    train(other, resumed, range(3, 5))
+    assert all(torch.equal(one, two) for one, two in zip(latents(optimizer), latents(resumed), strict=True))
+
+
+def test_states_pass_through_torchs_distributed_checkpoints() -> None:
+    model, other = small_model(), small_model(seed=1)
+    optimizer, resumed = make(model), make(other)
+    train(model, optimizer, range(3))
+    set_state_dict(
+        other,
+        resumed,
+        model_state_dict=get_model_state_dict(model),
+        optim_state_dict=get_optimizer_state_dict(model, optimizer),
+    )
+    train(model, optimizer, range(3, 5))
+    train(other, resumed, range(3, 5))
+    assert all(torch.equal(one, two) for one, two in zip(latents(optimizer), latents(resumed), strict=True))
+
+
+def test_hooks_see_the_whole_state_and_may_change_it() -> None:
+    model = small_model()
+    optimizer = make(model)
+    train(model, optimizer, range(2))
+    told: list[object] = []
+    optimizer.register_state_dict_pre_hook(lambda optimizer: told.append(optimizer.steps))
+    optimizer.register_state_dict_post_hook(lambda _, saved: {**saved, "note": sorted(saved["state"][0])})
+    saved = copy.deepcopy(optimizer.state_dict())
+    assert told == [2]
+    assert saved["note"] == ["base.momentum_buffer", "latent"]
+
+    def with_zeros(_: torch.optim.Optimizer, given: dict) -> dict:
+        state = {
+            slot: {**entries, "latent": torch.zeros_like(entries["latent"])} for slot, entries in given["state"].items()
+        }
+        return {**given, "state": state}
+
+    train(model, optimizer, range(2, 5))
+    optimizer.register_load_state_dict_pre_hook(with_zeros)
+    optimizer.register_load_state_dict_post_hook(lambda optimizer: told.append((optimizer.steps, latents(optimizer))))
+    optimizer.load_state_dict(saved)
+    steps, seen = told[-1]
+    assert steps == 2
+    assert len(seen) == 4
+    assert all(not latent.any() for latent in seen)
 
 
 def test_a_copy_made_inside_binarized_can_be_trained() -> None:

@@ -33,7 +33,7 @@ def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Ma
 
 def check_state(
     saved_groups: list[dict[str, Any]],
-    saved: Mapping[int, Mapping[str, Any]],
+    saved: Sequence[Mapping[str, Any]],
     groups: list[dict[str, Any]],
     states: Sequence[tuple[str, Mapping[str, nn.Parameter | Tensor]]],
     base: str,
@@ -62,7 +62,7 @@ def check_state(
                 )
     for slot, (name, state) in enumerate(states):
         for entry, tensor in state.items():
-            given = saved.get(slot, {}).get(entry)
+            given = saved[slot].get(entry)
             if not isinstance(given, Tensor):
                 raise ValueError(f"the state dict lacks the {entry} of {name}, which this optimizer needs")
             if given.shape != tensor.shape or local(given).shape != local(tensor).shape:
