@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -104,15 +104,17 @@ class LatentOptimizer(Optimizer):
     @torch.no_grad()
     def is_soft(self) -> bool:
         """Whether any weight the network computes with differs from the one it would be exported with."""
-        differ = [
-            (local(cell.weight) != cell.exported(estimator)).any()
+        # One after the other: they may lie on several devices.
+        return any(
+            not torch.equal(local(cell.weight), cell.exported(estimator))
             for cell, estimator in self._with_estimators(self._cells())
-        ]
-        return bool(torch.stack(differ).any())
+        )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings; what is not given is as it was given to the optimizer."""
         params = param_group["params"]
+        if isinstance(params, set | frozenset):
+            raise TypeError("parameters must come in an order that is the same in every run, got a set: use a list")
         group = {**param_group, "params": [params] if isinstance(params, Tensor) else list(params)}
         method = {**self.defaults, **group}
         known: dict[Tensor, str] = {cell.weight: cell.name for cell in self._cells()}
@@ -264,7 +266,7 @@ class LatentOptimizer(Optimizer):
 
     def _plan(self, moving: list[Cell], names: list[str]) -> tuple[list[Moment], list[Job]]:
         """What a step needs to know, for the parameters that have a gradient; `names` are those of all."""
-        grads = [local(cast("Tensor", cell.weight.grad)) for cell in moving]
+        grads = [cell.grad for cell in moving]
         norms = self._guard.inspect(grads, [cell.slot for cell in moving], names)
         methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
         moments = moments_at(methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
