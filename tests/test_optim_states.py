@@ -1,6 +1,7 @@
 """State dicts and copies of a LatentOptimizer: training goes on from them, or they are refused."""
 
 import copy
+import dataclasses
 from functools import partial
 
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_optimizer_state_dict, set_state_dict
 
 import adaste
-from adaste import AdaSTE, Geometric, LatentOptimizer
+from adaste import AdaSTE, Geometric, LatentOptimizer, MirrorDescent
 
 
 def test_a_compiled_run_resumes_and_anneals_without_compiling_again() -> None:
@@ -139,6 +140,25 @@ def test_a_copy_made_inside_binarized_can_be_trained() -> None:
         twin, optimizer_twin = copy.deepcopy((model, optimizer))
     train(twin, optimizer_twin, range(2))
     assert optimizer_twin.steps == 2
+
+
+def test_a_state_of_before_an_estimator_had_gained_a_field_is_loaded() -> None:
+    model, other = small_model(), small_model()
+    estimator = MirrorDescent(stable=False, beta=Geometric(start=1.0, stop=9.0, length=9))
+    optimizer = make(model, estimator)
+    train(model, optimizer, range(2))
+    saved = copy.deepcopy(optimizer.state_dict())
+    del saved["param_groups"][0]["estimator"]["absorbing"]
+    del saved["param_groups"][0]["estimator"]["beta"]["delay"]
+    resumed = make(other, estimator)
+    resumed.load_state_dict(saved)
+    assert resumed.steps == 2
+    absorbing = make(other, dataclasses.replace(estimator, absorbing=True))
+    with pytest.raises(ValueError, match=r"trained with estimator .*uses .*'absorbing': True"):
+        absorbing.load_state_dict(saved)
+    saved["param_groups"][0]["estimator"]["of tomorrow"] = 1
+    with pytest.raises(ValueError, match=r"trained with estimator .*of tomorrow"):
+        resumed.load_state_dict(saved)
 
 
 def _other_shape() -> LatentOptimizer:
