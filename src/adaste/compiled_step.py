@@ -25,7 +25,8 @@ class CompiledStep:
         # Made when first needed: to load the compiler takes seconds.
         self.fused: Callable[..., None] | None = None
         self._evaluate: TwoMoments | None = None
-        self._settings: list[list[Any]] = []
+        self._versions: list[tuple[Any, ...]] = []
+        self._warned = False
 
     def two_moments(self, schedules: list[Schedule], steps: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
         """What schedules are at a step and at the next."""
@@ -34,14 +35,14 @@ class CompiledStep:
         return self._evaluate(schedules, steps)
 
     def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[Cell]) -> bool:
-        """Whether the base optimizer has made the state that the fused step reads, and its settings hold still."""
+        """Whether the base optimizer has made the state that the fused step reads, and the step is one of a few."""
         needs = RULES[type(base)].needs
         begun = all(
             base.state.get(cell.latent, {}).get(name) is not None
             for cell in moving
             for name in needs(groups[cell.group])
         )
-        return begun and self._worth_compiling(type(base).__name__, groups)
+        return begun and self._worth_compiling(type(base).__name__, groups, moving)
 
     def step(
         self,
@@ -63,19 +64,37 @@ class CompiledStep:
         # Backwards: the gradients that were checked last are still in the cache.
         self.fused(rule, settings, states[::-1], moments, jobs[::-1], steps)
 
-    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]]) -> bool:
-        """Whether the base's settings, which are compiled in, hold still; the learning rate may change."""
-        settings = [
-            tuple((name, value) for name, value in base_settings(group).items() if isinstance(value, float | tuple))
-            for group in groups
-        ]
-        if settings not in self._settings:
-            self._settings.append(settings)
-            if len(self._settings) == _MOST_COMPILATIONS + 1:
-                warnings.warn(
-                    f"settings of {kind_of_base} other than the learning rate have changed {_MOST_COMPILATIONS} "
-                    "times, and each change compiles the step anew: it goes on uncompiled. A schedule that cycles "
-                    "momentum does this (cycle_momentum=False)",
-                    stacklevel=4,  # who called the optimizer's step
-                )
-        return len(self._settings) <= _MOST_COMPILATIONS
+    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[Cell]) -> bool:
+        """Whether this version of the step is one of the first few, which are compiled."""
+        version = (_compiled_in(groups), _kinds(groups, moving))
+        if version in self._versions:
+            return True
+        if len(self._versions) < _MOST_COMPILATIONS:
+            self._versions.append(version)
+            return True
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"settings of {kind_of_base} other than the learning rate, or which parameters have a gradient, have "
+                f"changed {_MOST_COMPILATIONS} times, and each change compiles the step anew: it goes on uncompiled, "
+                "but for what is compiled already. A schedule that cycles momentum does this (cycle_momentum=False)",
+                stacklevel=5,  # who called the optimizer's step
+            )
+        return False
+
+
+def _compiled_in(groups: list[dict[str, Any]]) -> list[Any]:
+    """The settings of the base that are constants of a compiled step; the learning rate is none, it may change."""
+    return [
+        tuple((name, value) for name, value in base_settings(group).items() if isinstance(value, int | float | tuple))
+        for group in groups
+    ]
+
+
+def _kinds(groups: list[dict[str, Any]], moving: list[Cell]) -> list[Any]:
+    """What a compiled step takes for granted of the parameters that move."""
+    drawing = [group["estimator"].draws for group in groups]
+    return [
+        (cell.group, cell.weight.shape, cell.weight.stride(), cell.weight.dtype, drawing[cell.group] and cell.slot)
+        for cell in moving
+    ]

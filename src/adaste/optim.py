@@ -42,8 +42,9 @@ class LatentOptimizer(Optimizer):
     averaging   the estimator sees an exponential average of dl/dw with this rate, free of bias, instead of dl/dw;
                 0 for none. May follow a schedule.
     compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`. The
-                learning rate may change at every step; a change of another setting of the base compiles anew, and
-                after a few such changes the step goes on uncompiled, with a warning.
+                learning rate may change at every step; a change of another setting of the base, or of which
+                parameters have a gradient, compiles anew, and after a few such changes the step goes on uncompiled,
+                with a warning.
     capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
                 weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base
                 must be able to do the same: SGD(fused=True), Adam(capturable=True).
