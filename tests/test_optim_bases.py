@@ -9,7 +9,7 @@ from contract.methods import latents, small_model, train
 from latent_optimizers import SGD, every_base, make
 from torch import nn
 
-from adaste import AdaSTE, FullPrecision, Geometric, StraightThrough
+from adaste import AdaSTE, FullPrecision, Geometric, LatentOptimizer, StraightThrough
 
 
 @every_base
@@ -93,6 +93,24 @@ def test_parameters_that_take_turns_go_on_uncompiled_and_right() -> None:
         torch.testing.assert_close(one, other)
     with torch.compiler.set_stance("fail_on_recompile"):
         optimizer.step()
+
+
+def test_groups_may_be_added_one_after_the_other_to_a_compiled_optimizer() -> None:
+    """As layers are unfrozen, from the last to the first."""
+    estimator = AdaSTE(mu=Geometric(start=1.0, stop=100.0, length=20))
+    weights = [[nn.Parameter(torch.ones(1, 2 + place)) for place in range(10)] for _ in range(2)]
+    optimizers = [
+        LatentOptimizer(group[:1], base=SGD, estimator=estimator, compile=compiled)
+        for group, compiled in zip(weights, (True, False), strict=True)
+    ]
+    for place in range(1, 10):
+        for group, optimizer in zip(weights, optimizers, strict=True):
+            for weight in group[:place]:
+                weight.grad = torch.linspace(-1, 2, weight.numel()).view_as(weight)
+            optimizer.step()
+            optimizer.add_param_group({"params": [group[place]]})
+    for one, other in zip(*map(latents, optimizers), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_a_learning_rate_set_by_hand_does_not_compile_anew() -> None:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -18,6 +19,19 @@ from adaste.stepping import Job, Moment, TwoMoments, compiled, fused_step, two_m
 _MOST_COMPILATIONS = 4
 
 
+@dataclass
+class _FirstFew:
+    """The first few versions of a function: they are compiled, others are not."""
+
+    versions: list[Any] = field(default_factory=list)
+
+    def admit(self, version: Any) -> bool:
+        """Whether it is one of them."""
+        if version not in self.versions and len(self.versions) < _MOST_COMPILATIONS:
+            self.versions.append(version)
+        return version in self.versions
+
+
 class CompiledStep:
     """The fused step and the values of schedules. `groups` are those of the optimizer, `moving` its cells that move."""
 
@@ -25,11 +39,13 @@ class CompiledStep:
         # Made when first needed: to load the compiler takes seconds.
         self.fused: Callable[..., None] | None = None
         self._evaluate: TwoMoments | None = None
-        self._versions: list[tuple[Any, ...]] = []
+        self._steps, self._schedules = _FirstFew(), _FirstFew()
         self._warned = False
 
     def two_moments(self, schedules: list[Schedule], steps: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
         """What schedules are at a step and at the next."""
+        if not self._schedules.admit(schedules):
+            return two_moments(schedules, steps)
         if self._evaluate is None:
             self._evaluate = compiled(two_moments)
         return self._evaluate(schedules, steps)
@@ -66,11 +82,7 @@ class CompiledStep:
 
     def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[Cell]) -> bool:
         """Whether this version of the step is one of the first few, which are compiled."""
-        version = (_compiled_in(groups), _kinds(groups, moving))
-        if version in self._versions:
-            return True
-        if len(self._versions) < _MOST_COMPILATIONS:
-            self._versions.append(version)
+        if self._steps.admit((_compiled_in(groups), _kinds(groups, moving))):
             return True
         if not self._warned:
             self._warned = True
