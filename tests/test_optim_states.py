@@ -48,6 +48,20 @@ def test_eager_and_compiled_runs_continue_from_each_other(saved_compiled: bool, 
         torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
 
 
+def test_how_the_base_computes_stays_when_a_state_is_loaded() -> None:
+    """A rate in a tensor goes with fused=True, not with foreach=True."""
+    saved = make(first := small_model(), base=partial(torch.optim.Adam, lr=0.01, foreach=True))
+    loaded = make(second := small_model(), base=partial(torch.optim.Adam, lr=0.5, fused=True), capturable=True)
+    train(first, saved, range(2))
+    second.load_state_dict(first.state_dict())
+    loaded.load_state_dict(saved.state_dict())
+    assert float(loaded.param_groups[0]["lr"]) == pytest.approx(0.01)
+    train(first, saved, range(2, 4))
+    train(second, loaded, range(2, 4))
+    for one, two in zip(latents(saved), latents(loaded), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+
+
 def test_parameters_keep_their_names_when_a_state_is_loaded() -> None:
     model = small_model()
     optimizer = make(model)

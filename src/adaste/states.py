@@ -35,9 +35,9 @@ def base_settings(group: dict[str, Any]) -> dict[str, Any]:
 def loaded_group(saved: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """A group with the base optimizer's settings of a saved one; a learning rate in a tensor stays in that tensor.
 
-    It keeps its parameters, its method, and whether the base counts its steps on the device.
+    It keeps its parameters, its method, and how the base computes: what works in one optimizer may not in another.
     """
-    fixed = ("params", "param_names", "estimator", "averaging", "capturable")
+    fixed = ("params", "param_names", "estimator", "averaging", "capturable", "foreach", "fused")
     kept: dict[str, Any] = {name: value for name, value in own.items() if name in fixed}
     rate, loaded = own["lr"], float(saved["lr"])
     lr = rate.fill_(loaded) if isinstance(rate, Tensor) else loaded
