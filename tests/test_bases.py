@@ -37,6 +37,14 @@ def test_defaults_are_those_of_torch(kind: type[Base]) -> None:
         assert field.default == theirs[field.name].default
 
 
+@pytest.mark.parametrize("kind", [Adam, AdamW])
+def test_rates_may_be_written_as_whole_numbers(kind: type[Adam | AdamW]) -> None:
+    optimizer = kind(1, betas=(0, 0.5), eps=0, weight_decay=0).make()([{"params": [weight := parameter()]}])
+    weight.grad = torch.ones(3)
+    optimizer.step()
+    assert weight.tolist() == [-1.0, -1.0, -1.0]
+
+
 @pytest.mark.parametrize("lr", [Cosine(start=0.4, stop=0.0, length=5), Linear(start=0.4, stop=1.0, length=5), 0.4])
 def test_a_scheduled_rate_starts_at_its_first_value(lr: float | Cosine | Linear) -> None:
     assert SGD(lr).make()([{"params": [parameter()]}]).param_groups[0]["lr"] == 0.4

@@ -175,11 +175,15 @@ def test_later_changes_win(call) -> None:
         (["broken.json"], ["broken.json"]),
         (["two.json"], ["two.json", "2 recipes", "adaste study"]),
         (["wrong.json"], ["wrong.json", "entry 2", "near it"]),
+        (["twice.json"], ["twice.json", "'kind' is given 2 times"]),
+        (["deep.json"], ["deep.json", "nested too deeply"]),
     ],
 )
 def test_a_recipe_that_is_none_is_refused_in_one_line(call, tmp_path: Path, arguments, words) -> None:
     (tmp_path / "broken.json").write_text('{"kind": "Recipe"')
     (tmp_path / "two.json").write_text('["digits-mlp-bop", "digits-mlp-pmf"]')
+    (tmp_path / "twice.json").write_text('[{"kind": "Recipe", "kind": "Recipe"}]')
+    (tmp_path / "deep.json").write_text("[" * 900 + "]" * 900)
     (tmp_path / "wrong.json").write_text('["digits-mlp-bop", "digits-mlp-bopp"]')
     for command in ("train", "show"):
         code, out, err = call(command, *arguments)

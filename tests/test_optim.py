@@ -184,3 +184,29 @@ def test_binarized_may_nest_and_refuses_a_step() -> None:
             optimizer.step()
     assert torch.equal(model[0].weight, soft)
     train(model, optimizer, range(1))
+
+
+@pytest.mark.parametrize("estimator", [FullPrecision(), AdaSTE()])
+def test_sparse_gradients_of_an_embedding_train_as_dense_ones(estimator) -> None:
+    def trained(sparse: bool) -> torch.Tensor:
+        torch.manual_seed(0)
+        embedding = nn.Embedding(6, 3, sparse=sparse)
+        optimizer = LatentOptimizer([embedding.weight], base=SGD, estimator=estimator, averaging=0.5)
+        for place in range(4):
+            optimizer.zero_grad()
+            (embedding(torch.tensor([place, place, 5])) ** 3).sum().backward()
+            optimizer.step()
+        (embedding(torch.tensor([1])) * float("nan")).sum().backward()
+        with pytest.raises(adaste.NonFiniteGradientError):
+            optimizer.step()
+        return optimizer.state[embedding.weight]["latent"]
+
+    torch.testing.assert_close(trained(sparse=True), trained(sparse=False))
+
+
+def test_an_optimizer_without_weights_yet_is_not_soft() -> None:
+    model = small_model()
+    optimizer = LatentOptimizer([{"params": []}], base=SGD, estimator=AdaSTE(mu=1.0))
+    assert not optimizer.is_soft()
+    optimizer.add_param_group({"params": [model[0].weight]})
+    assert optimizer.is_soft()

@@ -5,10 +5,11 @@ from functools import partial
 
 import pytest
 import torch
-from contract.methods import small_model, train
+from contract.methods import latents, small_model, train
 from latent_optimizers import SGD, every_base, make
+from torch import nn
 
-from adaste import AdaSTE, FullPrecision, Geometric
+from adaste import AdaSTE, FullPrecision, Geometric, LatentOptimizer, StraightThrough
 
 
 @every_base
@@ -74,6 +75,42 @@ def test_a_schedule_that_cycles_momentum_goes_on_uncompiled_and_right() -> None:
     cycle = partial(torch.optim.lr_scheduler.OneCycleLR, max_lr=0.1, total_steps=14)
     with pytest.warns(UserWarning, match="goes on uncompiled.*cycle_momentum=False"):
         assert_scheduled_alike(cycle, steps=12, compiled=True)
+
+
+def test_parameters_that_take_turns_go_on_uncompiled_and_right() -> None:
+    """As the layers of a network do that leaves some out at random."""
+    model, plain = (nn.ModuleList(nn.Linear(3, 2 + place, bias=False) for place in range(4)) for _ in range(2))
+    plain.load_state_dict(model.state_dict())
+    optimizer, reference = make(model, StraightThrough(), compile=True), make(plain, StraightThrough())
+    with pytest.warns(UserWarning, match="which parameters have a gradient.*goes on uncompiled"):
+        for turn in (15, *range(1, 13), 15):
+            for layers, each in ((model, optimizer), (plain, reference)):
+                each.zero_grad()
+                chosen = [layer for place, layer in enumerate(layers) if turn >> place & 1]
+                sum((layer(torch.arange(3.0)) ** 2).sum() for layer in chosen).backward()
+                each.step()
+    for one, other in zip(latents(optimizer), latents(reference), strict=True):
+        torch.testing.assert_close(one, other)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        optimizer.step()
+
+
+def test_groups_may_be_added_one_after_the_other_to_a_compiled_optimizer() -> None:
+    """As layers are unfrozen, from the last to the first."""
+    estimator = AdaSTE(mu=Geometric(start=1.0, stop=100.0, length=20))
+    weights = [[nn.Parameter(torch.ones(1, 2 + place)) for place in range(10)] for _ in range(2)]
+    optimizers = [
+        LatentOptimizer(group[:1], base=SGD, estimator=estimator, compile=compiled)
+        for group, compiled in zip(weights, (True, False), strict=True)
+    ]
+    for place in range(1, 10):
+        for group, optimizer in zip(weights, optimizers, strict=True):
+            for weight in group[:place]:
+                weight.grad = torch.linspace(-1, 2, weight.numel()).view_as(weight)
+            optimizer.step()
+            optimizer.add_param_group({"params": [group[place]]})
+    for one, other in zip(*map(latents, optimizers), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_a_learning_rate_set_by_hand_does_not_compile_anew() -> None:

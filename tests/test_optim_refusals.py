@@ -35,6 +35,12 @@ def test_a_weight_in_two_groups_is_refused_by_name() -> None:
         LatentOptimizer([model[0].weight, model[0].weight], base=SGD, estimator=AdaSTE())
 
 
+def test_a_set_of_parameters_is_refused_for_its_order_differs_from_run_to_run() -> None:
+    model = small_model()
+    with pytest.raises(TypeError, match="got a set: use a list"):
+        LatentOptimizer([{"params": {model[0].weight, model[2].weight}}], base=SGD, estimator=BinaryConnect())
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64])
 def test_parameters_that_are_not_real_are_refused(dtype: torch.dtype) -> None:
     parameter = nn.Parameter(torch.zeros(2, 2, dtype=dtype), requires_grad=False)

@@ -1,6 +1,7 @@
 """State dicts and copies of a LatentOptimizer: training goes on from them, or they are refused."""
 
 import copy
+import dataclasses
 from functools import partial
 
 import pytest
@@ -8,9 +9,10 @@ import torch
 from contract.methods import latents, small_model, train
 from latent_optimizers import SGD, make
 from torch import nn
+from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_optimizer_state_dict, set_state_dict
 
 import adaste
-from adaste import AdaSTE, Geometric, LatentOptimizer
+from adaste import AdaSTE, Geometric, LatentOptimizer, MirrorDescent
 
 
 def test_a_compiled_run_resumes_and_anneals_without_compiling_again() -> None:
@@ -46,6 +48,20 @@ def test_eager_and_compiled_runs_continue_from_each_other(saved_compiled: bool, 
         torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
 
 
+def test_how_the_base_computes_stays_when_a_state_is_loaded() -> None:
+    """A rate in a tensor goes with fused=True, not with foreach=True."""
+    saved = make(first := small_model(), base=partial(torch.optim.Adam, lr=0.01, foreach=True))
+    loaded = make(second := small_model(), base=partial(torch.optim.Adam, lr=0.5, fused=True), capturable=True)
+    train(first, saved, range(2))
+    second.load_state_dict(first.state_dict())
+    loaded.load_state_dict(saved.state_dict())
+    assert float(loaded.param_groups[0]["lr"]) == pytest.approx(0.01)
+    train(first, saved, range(2, 4))
+    train(second, loaded, range(2, 4))
+    for one, two in zip(latents(saved), latents(loaded), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+
+
 def test_parameters_keep_their_names_when_a_state_is_loaded() -> None:
     model = small_model()
     optimizer = make(model)
@@ -71,6 +87,66 @@ def test_training_after_loading_does_not_write_into_the_loaded_state() -> None:
                 assert torch.equal(value, copied["state"][slot][name])
 
 
+def test_parameters_of_a_state_dict_may_have_any_names_as_torch_allows() -> None:
+    model, other = small_model(), small_model(seed=1)
+    optimizer, resumed = make(model, averaging=0.5), make(other, averaging=0.5)
+    train(model, optimizer, range(3))
+    saved = optimizer.state_dict()
+    named = {
+        "state": {f"weight {slot}": entries for slot, entries in saved["state"].items()},
+        "param_groups": [
+            {**group, "params": [f"weight {slot}" for slot in group["params"]]} for group in saved["param_groups"]
+        ],
+    }
+    other.load_state_dict(model.state_dict())
+    resumed.load_state_dict(named)
+    train(model, optimizer, range(3, 5))
+    train(other, resumed, range(3, 5))
+    assert all(torch.equal(one, two) for one, two in zip(latents(optimizer), latents(resumed), strict=True))
+
+
+def test_states_pass_through_torchs_distributed_checkpoints() -> None:
+    model, other = small_model(), small_model(seed=1)
+    optimizer, resumed = make(model), make(other)
+    train(model, optimizer, range(3))
+    set_state_dict(
+        other,
+        resumed,
+        model_state_dict=get_model_state_dict(model),
+        optim_state_dict=get_optimizer_state_dict(model, optimizer),
+    )
+    train(model, optimizer, range(3, 5))
+    train(other, resumed, range(3, 5))
+    assert all(torch.equal(one, two) for one, two in zip(latents(optimizer), latents(resumed), strict=True))
+
+
+def test_hooks_see_the_whole_state_and_may_change_it() -> None:
+    model = small_model()
+    optimizer = make(model)
+    train(model, optimizer, range(2))
+    told: list[object] = []
+    optimizer.register_state_dict_pre_hook(lambda optimizer: told.append(optimizer.steps))
+    optimizer.register_state_dict_post_hook(lambda _, saved: {**saved, "note": sorted(saved["state"][0])})
+    saved = copy.deepcopy(optimizer.state_dict())
+    assert told == [2]
+    assert saved["note"] == ["base.momentum_buffer", "latent"]
+
+    def with_zeros(_: torch.optim.Optimizer, given: dict) -> dict:
+        state = {
+            slot: {**entries, "latent": torch.zeros_like(entries["latent"])} for slot, entries in given["state"].items()
+        }
+        return {**given, "state": state}
+
+    train(model, optimizer, range(2, 5))
+    optimizer.register_load_state_dict_pre_hook(with_zeros)
+    optimizer.register_load_state_dict_post_hook(lambda optimizer: told.append((optimizer.steps, latents(optimizer))))
+    optimizer.load_state_dict(saved)
+    steps, seen = told[-1]
+    assert steps == 2
+    assert len(seen) == 4
+    assert all(not latent.any() for latent in seen)
+
+
 def test_a_copy_made_inside_binarized_can_be_trained() -> None:
     model = small_model()
     optimizer = make(model)
@@ -78,6 +154,25 @@ def test_a_copy_made_inside_binarized_can_be_trained() -> None:
         twin, optimizer_twin = copy.deepcopy((model, optimizer))
     train(twin, optimizer_twin, range(2))
     assert optimizer_twin.steps == 2
+
+
+def test_a_state_of_before_an_estimator_had_gained_a_field_is_loaded() -> None:
+    model, other = small_model(), small_model()
+    estimator = MirrorDescent(stable=False, beta=Geometric(start=1.0, stop=9.0, length=9))
+    optimizer = make(model, estimator)
+    train(model, optimizer, range(2))
+    saved = copy.deepcopy(optimizer.state_dict())
+    del saved["param_groups"][0]["estimator"]["absorbing"]
+    del saved["param_groups"][0]["estimator"]["beta"]["delay"]
+    resumed = make(other, estimator)
+    resumed.load_state_dict(saved)
+    assert resumed.steps == 2
+    absorbing = make(other, dataclasses.replace(estimator, absorbing=True))
+    with pytest.raises(ValueError, match=r"trained with estimator .*uses .*'absorbing': True"):
+        absorbing.load_state_dict(saved)
+    saved["param_groups"][0]["estimator"]["of tomorrow"] = 1
+    with pytest.raises(ValueError, match=r"trained with estimator .*of tomorrow"):
+        resumed.load_state_dict(saved)
 
 
 def _other_shape() -> LatentOptimizer:

@@ -88,6 +88,8 @@ def test_no_assignments_leave_the_recipe_alone() -> None:
         ("seed=true", "seed must be a whole number, got True"),
         ("data=3", "data must be text, got 3"),
         ('estimator.mu={"start":1}', r"estimator\.mu must name its class"),
+        ('estimator.mu={"kind":"Constant","value":1,"value":2}', "'value' is given 2 times in one JSON object"),
+        (f"estimator={'[' * 600}{']' * 600}", "nested too deeply"),
         ('estimator.mu={"kind":"Geometrc"}', "unknown kind 'Geometrc'; near it: Geometric"),
         ('estimator.mu={"kind":"Linear","start":1,"stop":2,"length":3,"every":2}', "every must be 1"),
     ],
@@ -96,3 +98,9 @@ def test_bad_assignments_are_refused_with_their_text_and_the_reason(text: str, m
     with pytest.raises(ValueError, match=message) as refusal:
         override(RECIPE, [text])
     assert text in str(refusal.value)
+
+
+def test_what_could_not_be_read_back_from_json_is_refused() -> None:
+    nested = '{"kind":"Scaled","estimator":' * 60 + '{"kind":"Bop"}' + "}" * 60
+    with pytest.raises(ValueError, match="nested too deeply"):
+        override(RECIPE, [f"estimator={nested}"])

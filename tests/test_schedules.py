@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -134,13 +135,20 @@ def test_geometric_multiplies_by_the_same_factor_at_every_tick():
     assert mu.at(200) == 100.0
 
 
-@pytest.mark.parametrize("steepness", [1e-3, 10.0, 100.0, 5000.0])
+@pytest.mark.parametrize("steepness", [1e-300, 1e-16, 1e-8, 1e-3, 10.0, 100.0, 5000.0, 1e300])
 def test_sigmoid_is_monotone_and_symmetric_however_steep(steepness):
     ramp = Sigmoid(start=1.0, stop=0.0, length=10, steepness=steepness)
     values = [ramp.at(step) for step in range(11)]
     assert values == sorted(values, reverse=True)
     for step in range(11):
         assert values[step] + values[10 - step] == pytest.approx(1)
+
+
+def test_a_flat_sigmoid_is_a_line_on_the_host_and_on_the_device():
+    ramp, line = (kind(start=1.0, stop=0.0, length=10) for kind in (partial(Sigmoid, steepness=1e-9), Linear))
+    for step in range(11):
+        assert ramp.at(step) == pytest.approx(line.at(step))
+        assert float(ramp.at(torch.tensor(step))) == pytest.approx(line.at(step), rel=1e-5)
 
 
 def test_steps_take_each_value_from_its_tick_on():

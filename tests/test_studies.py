@@ -176,6 +176,19 @@ def test_a_damaged_or_foreign_folder_fails_alone(
     assert problem is None or problem in (damaged.problem or "")
 
 
+@pytest.mark.parametrize("file", ["metrics.jsonl", "result.json"])
+def test_a_run_whose_files_cannot_be_read_stops_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    program(tmp_path, "python", "exit 0")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    jobs = [job("digits-mlp-bop", tmp_path / "runs"), job("digits-mlp-adaste", tmp_path / "runs")]
+    (jobs[0].folder / file).mkdir(parents=True)
+    unreadable, other = Study(jobs, Processes()).run(lambda statuses: None)
+    assert other.state is State.DONE
+    assert file in (unreadable.problem or "")
+
+
 def test_a_study_needs_processes(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one process, got 0"):
         Processes(0)

@@ -321,6 +321,17 @@ def test_a_learning_rate_that_is_far_too_large_is_reported() -> None:
         list(small_training(made).run())
 
 
+def test_latents_that_grow_without_end_are_reported_though_their_signs_are_weights() -> None:
+    made = small_recipe("straight-through", epochs=20)
+    made = dataclasses.replace(made, base=dataclasses.replace(made.base, lr=1e3, momentum=0.0, weight_decay=1.0))
+    training = small_training(made)
+    with pytest.raises(DivergedError, match=r"training diverged in epoch \d+: latent weights were not finite"):
+        list(training.run())
+    assert all(weight.isfinite().all() for weight in training.model.parameters())
+    with pytest.raises(DivergedError, match="latent weights were not finite"):
+        training.state_dict()
+
+
 def test_training_works_in_bfloat16_with_norms_in_float32() -> None:
     made = small_recipe("pmf", network=dataclasses.replace(CONVOLUTIONAL, affine=True), precision="bfloat16")
     training = small_training(dataclasses.replace(made, epochs=4))

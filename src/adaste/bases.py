@@ -85,7 +85,7 @@ class Adam(Base):
 
     def make(self) -> MakeOptimizer:
         return partial(
-            torch.optim.Adam, lr=self.first_lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay
+            torch.optim.Adam, lr=self.first_lr, betas=_floats(self.betas), eps=self.eps, weight_decay=self.weight_decay
         )
 
 
@@ -103,7 +103,7 @@ class AdamW(Base):
 
     def make(self) -> MakeOptimizer:
         return partial(
-            torch.optim.AdamW, lr=self.first_lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay
+            torch.optim.AdamW, lr=self.first_lr, betas=_floats(self.betas), eps=self.eps, weight_decay=self.weight_decay
         )
 
 
@@ -134,6 +134,11 @@ class RMSprop(Base):
             momentum=self.momentum,
             centered=self.centered,
         )
+
+
+def _floats(betas: tuple[float, float]) -> tuple[float, float]:
+    """Torch takes no whole numbers here, though 0 is a rate like others."""
+    return float(betas[0]), float(betas[1])
 
 
 def _check_adam(betas: tuple[float, float], eps: float, weight_decay: float) -> None:

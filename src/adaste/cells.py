@@ -24,6 +24,12 @@ class Cell(NamedTuple):
         return self.weight.grad is not None
 
     @property
+    def grad(self) -> Tensor:
+        """The gradient of a weight that moves, dense: those of embeddings may be sparse."""
+        grad = local(cast("Tensor", self.weight.grad))
+        return grad.to_dense() if grad.is_sparse else grad
+
+    @property
     def latent(self) -> nn.Parameter:
         return cast("nn.Parameter", self.state["latent"])
 

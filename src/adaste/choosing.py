@@ -8,6 +8,7 @@ from typing import Any
 from adaste.overrides import override
 from adaste.recipe import Recipe
 from adaste.recipes import RECIPES, recipe
+from adaste.serial import parsed
 
 
 def chosen(text: str, settings: Sequence[str] = ()) -> list[tuple[str, Recipe]]:
@@ -25,7 +26,7 @@ def chosen(text: str, settings: Sequence[str] = ()) -> list[tuple[str, Recipe]]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no JSON file: {error}") from error
     try:
-        plain = json.loads(content)
+        plain = parsed(content)
         if not isinstance(plain, list):
             return [(path.stem, _changed(Recipe.from_json(content), settings))]
         return [_entry(part, number, settings) for number, part in enumerate(plain, 1)]

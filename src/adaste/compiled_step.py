@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -18,6 +19,19 @@ from adaste.stepping import Job, Moment, TwoMoments, compiled, fused_step, two_m
 _MOST_COMPILATIONS = 4
 
 
+@dataclass
+class _FirstFew:
+    """The first few versions of a function: they are compiled, others are not."""
+
+    versions: list[Any] = field(default_factory=list)
+
+    def admit(self, version: Any) -> bool:
+        """Whether it is one of them."""
+        if version not in self.versions and len(self.versions) < _MOST_COMPILATIONS:
+            self.versions.append(version)
+        return version in self.versions
+
+
 class CompiledStep:
     """The fused step and the values of schedules. `groups` are those of the optimizer, `moving` its cells that move."""
 
@@ -25,23 +39,26 @@ class CompiledStep:
         # Made when first needed: to load the compiler takes seconds.
         self.fused: Callable[..., None] | None = None
         self._evaluate: TwoMoments | None = None
-        self._settings: list[list[Any]] = []
+        self._steps, self._schedules = _FirstFew(), _FirstFew()
+        self._warned = False
 
     def two_moments(self, schedules: list[Schedule], steps: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
         """What schedules are at a step and at the next."""
+        if not self._schedules.admit(schedules):
+            return two_moments(schedules, steps)
         if self._evaluate is None:
             self._evaluate = compiled(two_moments)
         return self._evaluate(schedules, steps)
 
     def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[Cell]) -> bool:
-        """Whether the base optimizer has made the state that the fused step reads, and its settings hold still."""
+        """Whether the base optimizer has made the state that the fused step reads, and the step is one of a few."""
         needs = RULES[type(base)].needs
         begun = all(
             base.state.get(cell.latent, {}).get(name) is not None
             for cell in moving
             for name in needs(groups[cell.group])
         )
-        return begun and self._worth_compiling(type(base).__name__, groups)
+        return begun and self._worth_compiling(type(base).__name__, groups, moving)
 
     def step(
         self,
@@ -63,19 +80,33 @@ class CompiledStep:
         # Backwards: the gradients that were checked last are still in the cache.
         self.fused(rule, settings, states[::-1], moments, jobs[::-1], steps)
 
-    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]]) -> bool:
-        """Whether the base's settings, which are compiled in, hold still; the learning rate may change."""
-        settings = [
-            tuple((name, value) for name, value in base_settings(group).items() if isinstance(value, float | tuple))
-            for group in groups
-        ]
-        if settings not in self._settings:
-            self._settings.append(settings)
-            if len(self._settings) == _MOST_COMPILATIONS + 1:
-                warnings.warn(
-                    f"settings of {kind_of_base} other than the learning rate have changed {_MOST_COMPILATIONS} "
-                    "times, and each change compiles the step anew: it goes on uncompiled. A schedule that cycles "
-                    "momentum does this (cycle_momentum=False)",
-                    stacklevel=4,  # who called the optimizer's step
-                )
-        return len(self._settings) <= _MOST_COMPILATIONS
+    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[Cell]) -> bool:
+        """Whether this version of the step is one of the first few, which are compiled."""
+        if self._steps.admit((_compiled_in(groups), _kinds(groups, moving))):
+            return True
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"settings of {kind_of_base} other than the learning rate, or which parameters have a gradient, have "
+                f"changed {_MOST_COMPILATIONS} times, and each change compiles the step anew: it goes on uncompiled, "
+                "but for what is compiled already. A schedule that cycles momentum does this (cycle_momentum=False)",
+                stacklevel=5,  # who called the optimizer's step
+            )
+        return False
+
+
+def _compiled_in(groups: list[dict[str, Any]]) -> list[Any]:
+    """The settings of the base that are constants of a compiled step; the learning rate is none, it may change."""
+    return [
+        tuple((name, value) for name, value in base_settings(group).items() if isinstance(value, int | float | tuple))
+        for group in groups
+    ]
+
+
+def _kinds(groups: list[dict[str, Any]], moving: list[Cell]) -> list[Any]:
+    """What a compiled step takes for granted of the parameters that move."""
+    drawing = [group["estimator"].draws for group in groups]
+    return [
+        (cell.group, cell.weight.shape, cell.weight.stride(), cell.weight.dtype, drawing[cell.group] and cell.slot)
+        for cell in moving
+    ]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from adaste.augment import Augmentation
 from adaste.data import Dataset
-from adaste.evaluate import Exported, restore
+from adaste.evaluate import NETWORKS, Exported, restore
 from adaste.files import write_atomically
 from adaste.packed.format import to_bytes
 from adaste.packed.graph import Graph
@@ -38,6 +38,8 @@ def export(exported: Exported, dataset: Dataset, path: Path, *, calibrate: int |
         raise ValueError(f"{path} must end in .safetensors (one bit per weight) or .onnx: that says what to write")
     if path.suffix != ".onnx" and calibrate is not None:
         raise ValueError(f"8-bit integers are a form of ONNX: {path} must end in .onnx")
+    if path.resolve() in [exported.path.with_name(f"{name}.safetensors").resolve() for name in NETWORKS]:
+        raise ValueError(f"{path} is what the run itself has left, and would be lost: choose another name or folder")
     graph = graph_of_run(exported, dataset)
     if path.suffix == ".safetensors":
         content = to_bytes(graph)

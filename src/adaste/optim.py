@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +14,18 @@ from adaste.estimators import Estimator
 from adaste.guard import GradientGuard
 from adaste.refusals import check_devices, check_group, check_state
 from adaste.rules import RULES
-from adaste.schedules import Schedule, at_step, describe
+from adaste.schedules import Schedule, at_step
 from adaste.shards import first_element, forget_gathered, local
-from adaste.states import base_settings, base_state, fixed_settings, new_state, saved_state
+from adaste.states import (
+    base_settings,
+    base_state,
+    changed_by,
+    loaded_group,
+    new_state,
+    saved_group,
+    saved_state,
+    states_in_order,
+)
 from adaste.stepping import Job, Method, Moment, moments_at, reference_step, two_moments
 
 
@@ -33,8 +42,9 @@ class LatentOptimizer(Optimizer):
     averaging   the estimator sees an exponential average of dl/dw with this rate, free of bias, instead of dl/dw;
                 0 for none. May follow a schedule.
     compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`. The
-                learning rate may change at every step; a change of another setting of the base compiles anew, and
-                after a few such changes the step goes on uncompiled, with a warning.
+                learning rate may change at every step; a change of another setting of the base, or of which
+                parameters have a gradient, compiles anew, and after a few such changes the step goes on uncompiled,
+                with a warning.
     capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
                 weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base
                 must be able to do the same: SGD(fused=True), Adam(capturable=True).
@@ -95,15 +105,17 @@ class LatentOptimizer(Optimizer):
     @torch.no_grad()
     def is_soft(self) -> bool:
         """Whether any weight the network computes with differs from the one it would be exported with."""
-        differ = [
-            (local(cell.weight) != cell.exported(estimator)).any()
+        # One after the other: they may lie on several devices.
+        return any(
+            not torch.equal(local(cell.weight), cell.exported(estimator))
             for cell, estimator in self._with_estimators(self._cells())
-        ]
-        return bool(torch.stack(differ).any())
+        )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings; what is not given is as it was given to the optimizer."""
         params = param_group["params"]
+        if isinstance(params, set | frozenset):
+            raise TypeError("parameters must come in an order that is the same in every run, got a set: use a list")
         group = {**param_group, "params": [params] if isinstance(params, Tensor) else list(params)}
         method = {**self.defaults, **group}
         known: dict[Tensor, str] = {cell.weight: cell.name for cell in self._cells()}
@@ -179,13 +191,18 @@ class LatentOptimizer(Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout."""
         self.check_gradients()
-        packed = super().state_dict()
-        of_base = self.base.state_dict()["state"]
-        packed["state"] = {slot: saved_state(state, of_base.get(slot, {})) for slot, state in packed["state"].items()}
-        for group in packed["param_groups"]:
-            group["estimator"], group["averaging"] = describe(group["estimator"]), describe(group["averaging"])
-            group["steps"], group["base"] = self.steps, self._kind_of_base
-        return packed
+        # torch's hooks are called here and not by its own method: they are to see the whole state.
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        cells, of_base = list(self._cells()), self.base.state_dict()["state"]
+        packed = {
+            "state": {cell.slot: saved_state(cell.state, of_base.get(cell.slot, {})) for cell in cells},
+            "param_groups": [
+                saved_group(group, [cell.slot for cell in cells if cell.group == index], self.steps, self._kind_of_base)
+                for index, group in enumerate(self.param_groups)
+            ],
+        }
+        return changed_by(self._optimizer_state_dict_post_hooks, self, packed)
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -194,32 +211,26 @@ class LatentOptimizer(Optimizer):
         Else nothing changes. Whether values live in tensors (`compile`, `capturable`) need not be the same.
         """
         self._refuse_while_rounded("load_state_dict()")
-        groups, saved = state_dict["param_groups"], state_dict["state"]
+        state_dict = changed_by(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
+        groups, saved = state_dict["param_groups"], states_in_order(state_dict)
         cells = list(self._cells())
         check_state(groups, saved, self.param_groups, [(cell.name, cell.state) for cell in cells], self._kind_of_base)
-        live, rates = self.state, [group["lr"] for group in self.param_groups]
-        settings = [
-            {**base_settings(group), **fixed_settings(own), "params": group["params"]}
-            for group, own in zip(groups, self.param_groups, strict=True)
-        ]
-        super().load_state_dict({"state": {}, "param_groups": settings})
-        self.state = live
-        for group, rate in zip(self.param_groups, rates, strict=True):
-            loaded = float(group["lr"])
-            group["lr"] = rate.fill_(loaded) if isinstance(rate, Tensor) else loaded
+        self.param_groups = [loaded_group(group, own) for group, own in zip(groups, self.param_groups, strict=True)]
         for cell in cells:
             for name, tensor in cell.state.items():
                 local(tensor).copy_(local(saved[cell.slot][name]))
         self._mirror_settings()
         self.base.load_state_dict(
             {
-                "state": {slot: base_state(entries) for slot, entries in saved.items()},
+                "state": {slot: base_state(entries) for slot, entries in enumerate(saved)},
                 "param_groups": self.base.state_dict()["param_groups"],
             }
         )
         steps = groups[0]["steps"]
         self._steps = self._steps.fill_(steps) if isinstance(self._steps, Tensor) else steps
         self._write_weights(cells, unless_close=True)
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
         # torch copies groups and state alone. The guard and what is compiled stay behind: they serve one optimizer.
@@ -256,7 +267,7 @@ class LatentOptimizer(Optimizer):
 
     def _plan(self, moving: list[Cell], names: list[str]) -> tuple[list[Moment], list[Job]]:
         """What a step needs to know, for the parameters that have a gradient; `names` are those of all."""
-        grads = [local(cast("Tensor", cell.weight.grad)) for cell in moving]
+        grads = [cell.grad for cell in moving]
         norms = self._guard.inspect(grads, [cell.slot for cell in moving], names)
         methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
         moments = moments_at(methods, self._steps, self._compiled.two_moments if self._compile else two_moments)

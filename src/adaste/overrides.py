@@ -8,7 +8,7 @@ from typing import Any
 from adaste.admitted import ADMITTED
 from adaste.checks import near
 from adaste.recipe import Recipe
-from adaste.serial import admits, field_types, fits, from_plain, in_words
+from adaste.serial import admits, field_types, fits, from_plain, in_words, parsed
 
 
 def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
@@ -44,8 +44,8 @@ def _assigned(owner: Any, keys: list[str], text: str, within: str) -> Any:
 
 def _value(text: str, hint: Any, path: str) -> Any:
     try:
-        plain = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+        plain = parsed(text)
+    except json.JSONDecodeError:
         plain = text
     if isinstance(plain, str) and not fits(plain, hint):
         plain = {"kind": _class_name(plain, hint, path)}

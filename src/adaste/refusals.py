@@ -1,5 +1,6 @@
 """What LatentOptimizer refuses, each with a message that says what, why, given and allowed."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Ma
 
 def check_state(
     saved_groups: list[dict[str, Any]],
-    saved: Mapping[int, Mapping[str, Any]],
+    saved: Sequence[Mapping[str, Any]],
     groups: list[dict[str, Any]],
     states: Sequence[tuple[str, Mapping[str, nn.Parameter | Tensor]]],
     base: str,
@@ -49,20 +50,16 @@ def check_state(
                 f"group {index} of the state dict has {len(theirs['params'])} parameters, "
                 f"this optimizer's has {len(ours['params'])}"
             )
-        for setting, wanted in (
-            ("base", base),
-            ("estimator", describe(ours["estimator"])),
-            ("averaging", describe(ours["averaging"])),
-        ):
+        for setting, wanted in (("base", base), ("estimator", ours["estimator"]), ("averaging", ours["averaging"])):
             given = theirs.get(setting)
-            if given != wanted:
+            if not _describes(given, wanted):
                 raise ValueError(
                     f"group {index} of the state dict was trained with {setting} {given}, this optimizer's uses "
-                    f"{wanted}: their latents do not mean the same"
+                    f"{describe(wanted)}: their latents do not mean the same"
                 )
     for slot, (name, state) in enumerate(states):
         for entry, tensor in state.items():
-            given = saved.get(slot, {}).get(entry)
+            given = saved[slot].get(entry)
             if not isinstance(given, Tensor):
                 raise ValueError(f"the state dict lacks the {entry} of {name}, which this optimizer needs")
             if given.shape != tensor.shape or local(given).shape != local(tensor).shape:
@@ -71,6 +68,21 @@ def check_state(
                     f"{tuple(local(given).shape)}), this optimizer needs {tuple(tensor.shape)} "
                     f"({tuple(local(tensor).shape)})"
                 )
+
+
+def _describes(plain: Any, value: Any) -> bool:
+    """Whether `plain` is what `describe` gave of `value`, perhaps before its class gained a field with a default."""
+    if not dataclasses.is_dataclass(value) or not isinstance(plain, dict):
+        return bool(plain == describe(value))
+    fields = {field.name: field.default for field in dataclasses.fields(value)}
+    return (
+        plain.get("kind") == type(value).__name__
+        and plain.keys() <= {"kind", *fields}
+        and all(
+            _describes(plain[name], getattr(value, name)) if name in plain else getattr(value, name) == default
+            for name, default in fields.items()
+        )
+    )
 
 
 def check_devices(groups: list[dict[str, Any]]) -> torch.device:

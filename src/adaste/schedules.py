@@ -161,11 +161,10 @@ class Sigmoid(Ramp):
             raise ValueError(f"steepness must be positive, got {self.steepness}")
 
     def shape(self, progress: Scalar) -> Scalar:
-        def logistic(x: Scalar) -> Scalar:
-            return torch.sigmoid(x) if isinstance(x, Tensor) else (1 + math.tanh(x / 2)) / 2
-
-        low, high = logistic(-self.steepness / 2), logistic(self.steepness / 2)
-        share = (logistic(self.steepness * (progress - 0.5)) - low) / (high - low)
+        # By tanh, of which a logistic curve is a shifted copy: it keeps its digits however flat the curve is.
+        angle = self.steepness * (progress - 0.5) / 2
+        tangent = torch.tanh(angle) if isinstance(angle, Tensor) else math.tanh(angle)
+        share = (1 + tangent / math.tanh(self.steepness / 4)) / 2
         return self.start + (self.stop - self.start) * share
 
 

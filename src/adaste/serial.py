@@ -56,12 +56,17 @@ def to_json(value: Any) -> str:
 
 def from_json(text: str, admitted: Mapping[str, type], *, expected: Any = Any) -> Any:
     """What `to_json` was given."""
+    return from_plain(parsed(text), admitted, expected=expected)
+
+
+def parsed(text: str) -> Any:
+    """What JSON says, which may not say a thing twice nor be nested endlessly."""
     try:
         plain = json.loads(text, object_pairs_hook=_unique)
     except RecursionError:
         raise ValueError("this JSON is nested too deeply") from None
     _require_shallow(plain)
-    return from_plain(plain, admitted, expected=expected)
+    return plain
 
 
 def _require_shallow(plain: Any) -> None:

@@ -1,12 +1,15 @@
 """What a LatentOptimizer keeps per parameter and per group, and what of it belongs to the base optimizer."""
 
+import copy
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from adaste.estimators import Estimator
-from adaste.schedules import Schedule
+from adaste.schedules import Schedule, describe
 from adaste.shards import like_shard, local
 
 _OF_BASE = "base."
@@ -23,16 +26,29 @@ def new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule)
     return state
 
 
-def fixed_settings(group: dict[str, Any]) -> dict[str, Any]:
-    """What a group keeps when a state is loaded: names, method, and whether the base keeps its count on the device."""
-    kept = ("param_names", "estimator", "averaging", "capturable")
-    return {name: group[name] for name in kept if name in group}
-
-
 def base_settings(group: dict[str, Any]) -> dict[str, Any]:
     """The part of a group that belongs to the base optimizer."""
     own = ("params", "param_names", "estimator", "averaging", "steps", "base")
     return {name: value for name, value in group.items() if name not in own}
+
+
+def loaded_group(saved: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """A group with the base optimizer's settings of a saved one; a learning rate in a tensor stays in that tensor.
+
+    It keeps its parameters, its method, and how the base computes: what works in one optimizer may not in another.
+    """
+    fixed = ("params", "param_names", "estimator", "averaging", "capturable", "foreach", "fused")
+    kept: dict[str, Any] = {name: value for name, value in own.items() if name in fixed}
+    rate, loaded = own["lr"], float(saved["lr"])
+    lr = rate.fill_(loaded) if isinstance(rate, Tensor) else loaded
+    return {**copy.deepcopy(base_settings(saved)), **kept, "lr": lr}
+
+
+def saved_group(group: dict[str, Any], slots: list[int], steps: int, base: str) -> dict[str, Any]:
+    """A group as it is saved: its parameters by their places, its method as plain data."""
+    settings = {name: value for name, value in group.items() if name != "params"}
+    method = {name: describe(group[name]) for name in ("estimator", "averaging")}
+    return {**settings, "params": slots, **method, "steps": steps, "base": base}
 
 
 def saved_state(state: dict[str, Tensor], of_base: dict[str, Any]) -> dict[str, Any]:
@@ -50,3 +66,20 @@ def base_state(entries: dict[str, Any]) -> dict[str, Any]:
         for name, value in entries.items()
         if name.startswith(_OF_BASE)
     }
+
+
+def states_in_order(state_dict: dict[str, Any]) -> list[dict[str, Any]]:
+    """The states of all parameters of a state dict, which may call them by any names, as torch allows."""
+    return [state_dict["state"].get(name, {}) for group in state_dict["param_groups"] for name in group["params"]]
+
+
+def changed_by(
+    hooks: Mapping[int, Callable[[Optimizer, dict[str, Any]], dict[str, Any] | None]],
+    optimizer: Optimizer,
+    state_dict: dict[str, Any],
+) -> dict[str, Any]:
+    """A state dict after hooks, each of which may change it or give another one."""
+    for hook in hooks.values():
+        changed = hook(optimizer, state_dict)
+        state_dict = state_dict if changed is None else changed
+    return state_dict

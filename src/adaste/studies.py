@@ -193,12 +193,12 @@ class Study:
 
     def _seen(self, job: Job, state: State, problem: str | None = None) -> Status:
         path = job.folder / "metrics.jsonl"
-        changed = path.stat().st_mtime_ns if path.exists() else 0
         try:
+            changed = path.stat().st_mtime_ns if path.exists() else 0
             if job.folder not in self._read or self._read[job.folder][0] != changed:
                 self._read[job.folder] = changed, read_records(job.folder)
             return Status(job, state, self._read[job.folder][1], read_result(job.folder), problem, changed / 1e9)
-        except ValueError as error:  # damaged files of one run are no reason to end the others
+        except (OSError, ValueError) as error:  # files of one run, damaged or gone, are no reason to end the others
             return Status(job, state, problem=problem or str(error))
 
     def _pass_signals_on(self) -> None:

@@ -148,7 +148,7 @@ class Training:
         return Progress(total, correct, seen, -1)
 
     def _checked_progress(self) -> Progress:
-        """The totals so far; an error, in all processes, if any has met a loss or gradient that was not finite."""
+        """The totals so far; an error, in all processes, if a loss, a gradient or a latent was not finite in any."""
         progress = self._train.progress()
         bad = self.world.largest(progress.first_bad, self.device)
         try:
@@ -157,6 +157,8 @@ class Training:
             raise DivergedError(self.epoch, bad, str(error)) from error
         if bad >= 0:
             raise DivergedError(self.epoch, bad, "the loss was not finite")
+        if not self._watch.latents_are_finite():
+            raise DivergedError(self.epoch, bad, "latent weights were not finite")
         return progress
 
     def _record(

@@ -31,6 +31,12 @@ class SignWatch:
         flipped, size = (totals / count).tolist()
         return flipped, size
 
+    def latents_are_finite(self) -> bool:
+        """Whether no latent is infinite or NaN: the signs of such ones still look like weights."""
+        # A sum is finite only if all its terms are.
+        sums = [latent.sum(dtype=torch.float64) for _, latent in self._optimizer.latents()]
+        return not sums or bool(torch.stack(sums).isfinite().all())
+
     def state(self) -> list[Tensor]:
         """The remembered signs, eight to a byte."""
         return [torch.from_numpy(np.packbits(sign.cpu().numpy())) for sign in self._signs]

@@ -142,6 +142,16 @@ def test_a_run_in_full_precision_is_refused(tmp_path: Path) -> None:
         export(network_of_run(tmp_path / "run"), small_data(), tmp_path / "x.safetensors")
 
 
+@pytest.mark.parametrize("name", ["last", "best"])
+def test_the_networks_of_a_run_are_not_written_over(tmp_path: Path, name: str) -> None:
+    small_run(small_recipe(epochs=1), tmp_path / "run")
+    own = tmp_path / "run" / f"{name}.safetensors"
+    before = own.read_bytes()
+    with pytest.raises(ValueError, match=f"{name}.safetensors is what the run itself has left"):
+        export(network_of_run(tmp_path / "run"), small_data(), tmp_path / "run" / ".." / "run" / own.name)
+    assert own.read_bytes() == before
+
+
 def test_weights_that_a_recipe_left_real_stay_so(tmp_path: Path) -> None:
     made = replace(small_recipe(epochs=1), exclude=("1.weight",))
     small_run(made, tmp_path / "run")
