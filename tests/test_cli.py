@@ -177,6 +177,7 @@ def test_later_changes_win(call) -> None:
         (["wrong.json"], ["wrong.json", "entry 2", "near it"]),
         (["twice.json"], ["twice.json", "'kind' is given 2 times"]),
         (["deep.json"], ["deep.json", "nested too deeply"]),
+        (["empty.json"], ["empty.json", "the list is empty"]),
     ],
 )
 def test_a_recipe_that_is_none_is_refused_in_one_line(call, tmp_path: Path, arguments, words) -> None:
@@ -184,6 +185,7 @@ def test_a_recipe_that_is_none_is_refused_in_one_line(call, tmp_path: Path, argu
     (tmp_path / "two.json").write_text('["digits-mlp-bop", "digits-mlp-pmf"]')
     (tmp_path / "twice.json").write_text('[{"kind": "Recipe", "kind": "Recipe"}]')
     (tmp_path / "deep.json").write_text("[" * 900 + "]" * 900)
+    (tmp_path / "empty.json").write_text("[]")
     (tmp_path / "wrong.json").write_text('["digits-mlp-bop", "digits-mlp-bopp"]')
     for command in ("train", "show"):
         code, out, err = call(command, *arguments)

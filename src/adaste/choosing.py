@@ -29,6 +29,8 @@ def chosen(text: str, settings: Sequence[str] = ()) -> list[tuple[str, Recipe]]:
         plain = parsed(content)
         if not isinstance(plain, list):
             return [(path.stem, _changed(Recipe.from_json(content), settings))]
+        if not plain:
+            raise ValueError("the list is empty: it should have names of recipes, or recipes")
         return [_entry(part, number, settings) for number, part in enumerate(plain, 1)]
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
