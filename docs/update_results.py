@@ -113,6 +113,7 @@ def flips(runs: Sequence[Run], chosen_family: str, place_name: str) -> str:
 
 
 MEASURED = {"inference": latencies, "starts": starts, "summary": summary}
+OF_RUNS = {"flips": flips, **{name: partial(of_the_paper, table) for name, table in TABLES.items()}}
 
 
 def updated(text: str, runs: tuple[Run, ...]) -> str:
@@ -124,8 +125,7 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
             return f"{found[1]}\n{MEASURED[name](*words)}\n{found[3]}"
         chosen_family, epochs, *places = words
         chosen_runs = [run for run in runs if run.recipe.epochs == int(epochs)]
-        made = flips if name == "flips" else partial(of_the_paper, TABLES[name])
-        return f"{found[1]}\n{made(chosen_runs, chosen_family, *places)}\n{found[3]}"
+        return f"{found[1]}\n{OF_RUNS[name](chosen_runs, chosen_family, *places)}\n{found[3]}"
 
     return MARKED.sub(table, text)
 

@@ -34,6 +34,9 @@ RACE = ("binaryconnect", "md-tanh-s", "bayesbinn", "adaste", "adaste-annealed")
 LOSSES = ("bayesbinn", "adaste", "adaste-annealed")
 """Who is in the figures of training loss."""
 
+BESIDE_REAL = ("full-precision", "adaste", "adaste-annealed")
+"""Who is in the figure of long runs."""
+
 
 def _pair(data: str, quantity: str, methods: tuple[str, ...]) -> tuple[Panel, ...]:
     return tuple(Panel(PLACES[f"{data}-{network}"], quantity, methods) for network in ("resnet18", "vgg16"))
@@ -60,8 +63,8 @@ FIGURES = MappingProxyType(
                 "long-runs",
                 "Test accuracy beside full precision",
                 (
-                    *_pair("cifar10", "test_accuracy", ("full-precision", "adaste", "adaste-annealed")),
-                    *_pair("cifar100", "test_accuracy", ("full-precision", "adaste", "adaste-annealed")),
+                    *_pair("cifar10", "test_accuracy", BESIDE_REAL),
+                    *_pair("cifar100", "test_accuracy", BESIDE_REAL),
                 ),
                 500,
             ),

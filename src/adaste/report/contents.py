@@ -16,6 +16,7 @@ from adaste.paper.family import Family
 from adaste.paper.figures import FIGURES, RACE, Figure
 from adaste.paper.places import PLACES
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
+from adaste.report.wording import titled_name
 from adaste.serial import to_plain
 
 CURVES = ("test_accuracy", "train_accuracy", "holdout_accuracy", "loss", "test_loss", "flipped", "latent", "lr")
@@ -105,6 +106,7 @@ def _summary(summary: Summary, difference: float | None) -> Plain:
 def _figure(figure: Figure) -> Plain:
     return {
         "name": figure.name,
+        "heading": titled_name(figure.name),
         "title": figure.title,
         "epochs": figure.epochs,
         "quantity": figure.panels[0].quantity,

@@ -40,7 +40,7 @@ def curves_of(figure: Figure, panel: Panel, family: Family, runs: Sequence[Run])
     """
     groups = {method: _runs_of(family, method, panel, runs) for method in panel.methods}
     lengths = [{run.recipe.epochs for run in group} for group in groups.values() if group]
-    shared = set[int]().union(*lengths[:1]).intersection(*lengths)
+    shared = set.intersection(*lengths) if lengths else set()
     return [
         _curve(figure, panel, method, [run for run in group if not shared or run.recipe.epochs in shared])
         for method, group in groups.items()

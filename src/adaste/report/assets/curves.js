@@ -35,10 +35,6 @@ function useFigure(figure) {
   });
 }
 
-/* As in "Figure 3" of "figure3" and "Long runs" of "long-runs". */
-const titledName = (name) =>
-  (name[0].toUpperCase() + name.slice(1)).replaceAll("-", " ").replace(/\d+$/, (number) => ` ${number}`);
-
 const figureInForce = () => report.figures.find(({ name }) => name === curves.figure);
 
 /* A figure compares methods: its runs are of one length if they can be, else each of the figure's or the longest. */
@@ -99,7 +95,7 @@ function renderCurveControls() {
   find("curve-controls").replaceChildren(
     choice(
       "Figure",
-      report.figures.map(({ name, title }) => [name, titledName(name), title]),
+      report.figures.map(({ name, heading, title }) => [name, heading, title]),
       curves.figure,
       changed((name) => useFigure(report.figures.find((figure) => figure.name === name))),
     ),
