@@ -1,0 +1,168 @@
+"""The curves of the page in Chromium: what is shown, how they are looked at, and how they are taken along."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from paper_runs import a_recipe, a_run, write_run
+from small_report import RESNET, VGG
+
+from adaste.cli import main
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+
+def curves_in(page: Any, place: str = RESNET) -> set[str]:
+    drawn = page.locator(f".panel[data-place={place}] .curves [data-method]").evaluate_all(
+        "list => list.map(entry => entry.dataset.method)"
+    )
+    return set(drawn)
+
+
+def epochs_on_axis(page: Any) -> list[float]:
+    """The numbers below the chart of the first panel."""
+    texts = page.locator(".panel .chart").first.locator(".axes text[text-anchor=middle]").all_text_contents()
+    return [float(text.replace(",", "")) for text in texts]
+
+
+def drag_over_chart(page: Any, start: tuple[float, float], stop: tuple[float, float]) -> None:
+    """From one place to another, in shares of the chart's width and height."""
+    chart = page.locator(".panel .chart").first
+    chart.scroll_into_view_if_needed()
+    frame = chart.bounding_box()
+    places = [
+        (frame["x"] + across * frame["width"], frame["y"] + down * frame["height"]) for across, down in (start, stop)
+    ]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    page.mouse.move(*places[1], steps=4)
+    page.mouse.up()
+
+
+def test_methods_are_hidden_and_shown(visit: Any) -> None:
+    page = visit()
+    assert curves_in(page) == {"binaryconnect", "adaste", "adaste-annealed"}
+    button = page.locator("#legend [data-method=adaste]")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert curves_in(page) == {"binaryconnect", "adaste-annealed"}
+    button.click()
+    assert "adaste" in curves_in(page)
+    page.get_by_role("button", name="None").click()
+    assert curves_in(page) == set()
+
+
+def test_figures_of_the_paper_are_presets_that_tell_what_is_missing(visit: Any) -> None:
+    page = visit()
+    page.click("#curve-controls [data-value=figure4]")
+    places = page.locator("#panels .panel").evaluate_all("list => list.map(entry => entry.dataset.place)")
+    assert places == [RESNET, VGG]
+    assert curves_in(page) == {"adaste", "adaste-annealed"}
+    assert "training loss" in page.locator("#panels").inner_text()
+    assert "Missing: BayesBiNN, AdaSTE, annealed." in page.locator(f".panel[data-place={VGG}]").inner_text()
+    page.click("#curve-controls [data-value=flipped]")
+    assert page.locator("#curve-controls [data-value=figure4]").get_attribute("aria-pressed") == "false"
+    assert "weights that flipped" in page.locator("#panels").inner_text()
+
+
+def test_lengths_that_differ_from_the_figure_or_from_each_other_are_told(visit: Any, tmp_path: Path) -> None:
+    for method, epochs in (("bayesbinn", 60), ("adaste", 200), ("adaste", 500), ("adaste-annealed", 500)):
+        recipe = a_recipe("released", method, RESNET, epochs=epochs)
+        write_run(a_run(recipe, 90.0 + epochs / 100), tmp_path / "runs" / recipe.digest)
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "lengths.html")]) == 0
+    page = visit()
+    page.goto((tmp_path / "lengths.html").as_uri())
+    page.click("#curve-controls [data-value=figure4]")
+    panel = page.locator(f".panel[data-place={RESNET}]")
+    assert "Runs of 60 and 500 (first 200) epochs instead of 200." in panel.inner_text()
+    panel.locator(".chart").press("Home")
+    spoken = panel.locator(".spoken").inner_text()
+    told = set(re.findall(r"\w+ \(\d+ ep\.\)", spoken))
+    assert told == {"annealing (200 ep.)", "annealed (500 ep.)", "BayesBiNN (60 ep.)"}
+
+
+def test_dragging_zooms_and_three_ways_lead_back(visit: Any) -> None:
+    page = visit()
+    whole = epochs_on_axis(page)
+    reset = page.locator(".panel .reset").first
+    ways = [
+        reset.click,
+        lambda: page.locator(".panel .chart").first.dblclick(position={"x": 200, "y": 100}),
+        lambda: page.locator(".panel .chart").first.press("Escape"),
+    ]
+    for way in ways:
+        drag_over_chart(page, (0.5, 0.5), (0.8, 0.52))
+        assert epochs_on_axis(page) != whole
+        assert min(epochs_on_axis(page)) >= 3
+        way()
+        assert epochs_on_axis(page) == whole
+        assert reset.is_disabled()
+
+
+def test_the_keyboard_zooms_and_reads_values(visit: Any) -> None:
+    page = visit()
+    chart = page.locator(".panel .chart").first
+    whole = epochs_on_axis(page)
+    chart.press("End")
+    spoken = page.locator(".panel .spoken").first.inner_text()
+    assert spoken.startswith("epoch 6: ")
+    assert "AdaSTE, no annealing 93.75" in spoken
+    chart.press("+")
+    assert epochs_on_axis(page) != whole
+    chart.press("-")
+    assert epochs_on_axis(page) == whole
+
+
+def test_the_keyboard_keeps_its_place_when_it_switches_curves_and_resets_a_zoom(visit: Any) -> None:
+    page = visit()
+    for name, drawn in (("None", set()), ("All", {"binaryconnect", "adaste", "adaste-annealed"})):
+        button = page.get_by_role("button", name=name, exact=True)
+        button.press("Enter")
+        playwright.expect(button).to_be_focused()
+        assert curves_in(page) == drawn
+    page.get_by_role("button", name="Last half").first.press("Enter")
+    page.locator(".panel .reset").first.press("Enter")
+    playwright.expect(page.locator(".panel .chart").first).to_be_focused()
+
+
+def test_hovering_tells_the_values_of_all_visible_curves(visit: Any) -> None:
+    page = visit()
+    page.locator("#legend [data-method=binaryconnect]").click()
+    chart = page.locator(f".panel[data-place={RESNET}] .chart")
+    frame = chart.bounding_box()
+    chart.hover(position={"x": frame["width"] - 13, "y": 60})
+    told = page.locator(f".panel[data-place={RESNET}] .tip").inner_text()
+    assert re.findall(r"epoch 6|94\.20|93\.75|90\.25", told) == ["epoch 6", "94.20", "93.75"]
+
+
+def test_a_chart_is_saved_as_a_picture_that_needs_no_page(visit: Any, tmp_path: Path) -> None:
+    page = visit()
+    with page.expect_download() as download:
+        page.locator(f".panel[data-place={RESNET}] .save").click()
+    assert download.value.suggested_filename == f"{RESNET}-test_accuracy-ours.svg"
+    picture = tmp_path / "picture.svg"
+    download.value.save_as(picture)
+    root = ElementTree.parse(picture).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert not [part for part in root.iter() if "class" in part.attrib or "var(" in json.dumps(part.attrib)]
+    texts = [part.text for part in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "AdaSTE, no annealing" in texts
+    lines = [part for part in root.iter("{http://www.w3.org/2000/svg}path") if part.get("fill") == "none"]
+    assert {line.get("stroke") for line in lines} >= {"rgb(42, 61, 148)"}
+
+
+def test_a_figure_shows_runs_of_one_length_where_all_methods_have_it(visit: Any, tmp_path: Path) -> None:
+    for method, epochs in (("bayesbinn", 4), ("adaste", 4), ("adaste", 8)):
+        recipe = a_recipe("ours", method, RESNET, epochs=epochs)
+        write_run(a_run(recipe, 90.0), tmp_path / "runs" / recipe.digest)
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "lengths.html")]) == 0
+    page = visit()
+    page.goto((tmp_path / "lengths.html").as_uri())
+    page.click("#curve-controls [data-value=figure3]")
+    assert max(epochs_on_axis(page)) == 4
+    page.click("#curve-controls [data-value=long-runs]")
+    assert curves_in(page) == {"adaste"}
+    assert max(epochs_on_axis(page)) == 8
