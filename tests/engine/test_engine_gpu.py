@@ -17,6 +17,7 @@ from small_runs import (
 
 from adaste.augment import Crop, Flip, Mixup
 from adaste.engine import Resident, Streaming, Way, algorithms
+from adaste.engine.streaming import _stream_of_copies
 from adaste.recipe import Recipe
 from adaste.records import DivergedError, Record
 from adaste.train import Training
@@ -118,6 +119,23 @@ def test_streaming_equals_resident_to_the_last_bit(name: str, engine: str, monke
     assert isinstance(streamed.feed, Streaming)
     assert timeless(finished(streamed)) == wanted
     assert_same(weights_of(streamed), weights_of(resident))
+
+
+def test_a_feed_made_while_the_device_is_busy_brings_its_first_batch() -> None:
+    test = small_data().test
+    order = torch.arange(20).view(1, 20)
+    torch.cuda._sleep(1_000_000_000)  # type: ignore[attr-defined]  # about half a second
+    feed = Streaming(test, CUDA, 20)
+    feed.start(order, 0)
+    feed.advance()
+    images, labels = feed.batch(order[0])
+    assert_same([images.cpu(), labels.cpu()], [torch.tensor(test.images[:20]), torch.tensor(test.labels[:20])])
+
+
+def test_copies_have_a_stream_that_no_capture_gets() -> None:
+    """torch's streams come round again: a feed that shared one with a capture would end up in the graph."""
+    pool = {torch.cuda.Stream(CUDA).cuda_stream for _ in range(64)}  # type: ignore[no-untyped-call]
+    assert _stream_of_copies(CUDA).cuda_stream not in pool
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["resident", "streaming"])

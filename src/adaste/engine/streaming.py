@@ -1,5 +1,6 @@
 """Images that stay on the host: a thread reads ahead, and copies to the device run beside the steps."""
 
+import functools
 import queue
 import sys
 import threading
@@ -93,11 +94,16 @@ class _Slot:
         gpu = device.type == "cuda"
         self._host_images = torch.zeros(shape, dtype=torch.uint8, pin_memory=gpu)
         self._host_labels = torch.zeros(shape[0], dtype=torch.int64, pin_memory=gpu)
-        self._stream = torch.cuda.Stream(device) if gpu else None  # type: ignore[no-untyped-call]
+        self._stream = _stream_of_copies(device) if gpu else None
         self._arrived = torch.cuda.Event() if gpu else None  # type: ignore[no-untyped-call]
         self._consumed = torch.cuda.Event() if gpu else None  # type: ignore[no-untyped-call]
         self._device_images = torch.zeros(shape, dtype=torch.uint8, device=device) if gpu else self._host_images
         self._device_labels = torch.zeros(shape[0], dtype=torch.int64, device=device) if gpu else self._host_labels
+        if self._stream is not None:
+            # The zeros may not be written yet, nor what had this memory before be done with it.
+            self._stream.wait_stream(torch.cuda.current_stream(device))
+            for kept in (self._device_images, self._device_labels):
+                kept.record_stream(self._stream)  # dropped in the middle of a copy, it is nobody else's until the end
 
     def read(self, split: Split, index: np.ndarray) -> None:
         """Gather the images on the host, and send them to the device on a stream of their own."""
@@ -128,3 +134,13 @@ class _Slot:
         """The stream that asked has read what it wanted."""
         if self._consumed is not None:
             self._consumed.record()
+
+
+@functools.cache
+def _stream_of_copies(device: torch.device) -> torch.cuda.Stream:
+    """The stream on which all feeds send to `device`.
+
+    torch hands out the same 32 streams of a priority again and again: one of the usual priority may one day be the
+    stream on which a graph is captured, and a copy sent to it by another thread would become part of the graph.
+    """
+    return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
