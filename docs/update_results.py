@@ -1,9 +1,9 @@
 """Bring the tables and pictures of README and docs up to date with results/: python docs/update_results.py
 
 A table stands between the lines `<!-- results: TABLE FAMILY EPOCHS PLACE... -->` and `<!-- end of results -->` and has
-runs of so many epochs only. `flips FAMILY EPOCHS PLACE` has the signs that flip, method by method. Or it begins with
-`<!-- results: inference RECORD -->` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
-`summary RECORD...` (batch 1 and one thread).
+runs of so many epochs only. `beside-real` is Table 1 with the rows of the long runs alone; `flips FAMILY EPOCHS PLACE`
+has the signs that flip, method by method. Or it begins with `<!-- results: inference RECORD -->` (latencies of
+benchmarks/inference.py), `starts RECORD` (its starts and memory) or `summary RECORD...` (batch 1 and one thread).
 """
 
 import json
@@ -16,13 +16,14 @@ from typing import Any
 
 from adaste.files import write_atomically
 from adaste.paper.collection import Run, collect
+from adaste.paper.figures import BESIDE_REAL
 from adaste.paper.places import place
 from adaste.paper.tables import TABLES, Table, family
 from adaste.report.curves import TITLES
 from adaste.report.texts import grid_of_family
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproducing.md", ROOT / "docs" / "inference.md")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("reproducing", "method", "inference")))
 PICTURES = ("overview-cifar10-resnet18", "figure3-released")
 MARKED = re.compile(r"(<!-- results: ([^>]*) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
@@ -113,7 +114,12 @@ def flips(runs: Sequence[Run], chosen_family: str, place_name: str) -> str:
 
 
 MEASURED = {"inference": latencies, "starts": starts, "summary": summary}
-OF_RUNS = {"flips": flips, **{name: partial(of_the_paper, table) for name, table in TABLES.items()}}
+LONG = replace(TABLES["table1"], rows=tuple(row for row in TABLES["table1"].rows if row.method in BESIDE_REAL))
+OF_RUNS = {
+    "flips": flips,
+    "beside-real": partial(of_the_paper, LONG),
+    **{name: partial(of_the_paper, table) for name, table in TABLES.items()},
+}
 
 
 def updated(text: str, runs: tuple[Run, ...]) -> str:

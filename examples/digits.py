@@ -1,4 +1,4 @@
-"""Nine ways to train one small network with one-bit weights, on real handwritten digits, in about a minute.
+"""Nine ways to train one small network with one-bit weights, on real handwritten digits, in a minute or two.
 
 Data: the 1,797 8x8 images that come with scikit-learn. All methods share the network, the initial weights, the order
 of the batches, the number of epochs and the way they are tested: with the weights they would be exported with, after

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paper_runs import a_recipe, a_run
 
-from adaste.paper.cells import Cell, Summary, best_test_accuracy, cells_of, hardware_of
+from adaste.paper.cells import Cell, Summary, best_test_accuracy, cells_of, hardware_of, of_one_length
 from adaste.paper.collection import Run
 from adaste.paper.places import PLACES
 from adaste.paper.tables import FAMILIES, TABLES, Row
@@ -51,6 +51,19 @@ def test_one_run_has_no_spread() -> None:
 def test_runs_of_different_lengths_are_cells_of_their_own_the_longest_first() -> None:
     found = cells([run_of([90.0]), run_of([90.0, 91.0, 92.0]), run_of([90.0, 93.0]), run_of([80.0], seed=1)])
     assert [(cell.epochs, cell.count, cell.last.mean) for cell in found] == [(3, 1, 92.0), (2, 1, 93.0), (1, 2, 85.0)]
+
+
+def test_cells_of_one_length_are_of_that_which_most_rows_have_or_the_longer() -> None:
+    short, both, long = [run_of([90.0])], [run_of([91.0]), run_of([0.0, 92.0])], [run_of([0.0, 93.0])]
+    for rows, lasts in (
+        ([short, both, short], [90.0, 91.0, 90.0]),
+        ([short, both, long, long], [None, 92.0, 93.0, 93.0]),
+        ([short, [], long], [None, None, 93.0]),
+        ([[], []], [None, None]),
+        ([], []),
+    ):
+        found = of_one_length([cells(runs) for runs in rows])
+        assert [cell and cell.last.mean for cell in found] == lasts
 
 
 def test_a_cell_takes_the_runs_of_its_family_method_and_place_only() -> None:

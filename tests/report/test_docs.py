@@ -9,6 +9,7 @@ import pytest
 
 from adaste.paper.cells import best_test_accuracy
 from adaste.paper.collection import Collection, Run, collect
+from adaste.paper.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 Found = Callable[[str], Run]
@@ -57,6 +58,11 @@ def found(committed: Collection) -> Found:
     return run_of
 
 
+@pytest.fixture(scope="module")
+def readme() -> str:
+    return " ".join((ROOT / "README.md").read_text().split())
+
+
 def accuracy(run: Run, epoch: int) -> str:
     return f"{run.records[epoch - 1].test_accuracy:.2f}"
 
@@ -69,7 +75,11 @@ def flipped(run: Run, epoch: int, digits: int = 1) -> str:
     return f"{100 * run.records[epoch - 1].flipped:.{digits}f}"
 
 
-def test_what_adaste_reaches_under_the_common_recipe(account: str, found: Found) -> None:
+def below(one: Run, other: Run) -> str:
+    return f"{other.result.last_accuracy - one.result.last_accuracy:.2f}"
+
+
+def test_what_adaste_reaches_under_the_common_recipe(account: str, readme: str, found: Found) -> None:
     ten, hundred = found("ours-cifar10-resnet18-adaste-4"), found("ours-cifar100-resnet18-adaste-b")
     behind = [
         f"{found(f'ours-{data}-resnet18-full-precision').result.last_accuracy - run.result.last_accuracy:.2f}"
@@ -77,15 +87,51 @@ def test_what_adaste_reaches_under_the_common_recipe(account: str, found: Found)
     ]
     assert f"reaches {accuracy(ten, 60)} % on CIFAR-10 in 60 epochs, {behind[0]} points below full" in account
     assert f"and {accuracy(hundred, 60)} % on CIFAR-100, {behind[1]} points below it" in account
+    vgg, real = (
+        [found(f"ours-{data}-vgg16-{method}") for data in ("cifar10", "cifar100")]
+        for method in ("adaste-9", "full-precision")
+    )
     next_best, annealed = found("ours-cifar10-resnet18-md-tanh-f"), found("ours-cifar100-resnet18-adaste-annealed")
     assert f"{accuracy(ten, 60)} % against {accuracy(next_best, 60)} of the next on CIFAR-10" in account
     assert f"{accuracy(hundred, 60)} against {accuracy(annealed, 60)} of its own annealed form" in account
-    readme = " ".join((ROOT / "README.md").read_text().split())
     assert f"{accuracy(ten, 60)} % on CIFAR-10, {accuracy(hundred, 60)} % on CIFAR-100" in readme
+    distances = [below(one, other) for one, other in zip(vgg, real, strict=True)]
+    assert f"VGG-16 {accuracy(vgg[0], 60)} and {accuracy(vgg[1], 60)} %, {distances[0]} and {distances[1]}" in account
+
+
+def test_what_adaste_reaches_in_500_epochs(account: str, readme: str, found: Found) -> None:
+    ten, hundred = found("ours-cifar10-resnet18-adaste-a2"), found("ours-cifar100-resnet18-adaste-3")
+    annealed = next(row for row in TABLES["table1"].rows if row.method == "adaste-annealed").published
+    papers = [annealed[f"{data}-resnet18"].accuracy for data in ("cifar10", "cifar100")]
+    ahead = [f"{run.result.last_accuracy - one:.2f}" for run, one in zip((ten, hundred), papers, strict=True)]
+    assert (
+        f"ends at {accuracy(ten, 500)} % on CIFAR-10 and {accuracy(hundred, 500)} % on CIFAR-100, {ahead[0]} and "
+        f"{ahead[1]} points above the best the paper has, which are best epochs of its annealed form "
+        f"({papers[0]:.2f} and {papers[1]:.2f})"
+    ) in account
+    assert f"at {best(ten)} and {best(hundred)} %" in account
+    real = found("ours-cifar100-resnet18-full-precision")
+    assert f"what full precision reaches in 60 epochs ({accuracy(real, 60)} %)" in account
+    assert (
+        f"{flipped(ten, 250)} % of them flip in epoch 250 on CIFAR-10, {flipped(ten, 500, 3)} % in the last" in account
+    )
+    assert (
+        f"it ends at {accuracy(ten, 500)} % and {accuracy(hundred, 500)} %, above the best epochs the paper has "
+        f"({papers[0]:.2f} and {papers[1]:.2f})"
+    ) in readme
+    short = found("ours-cifar10-resnet18-adaste-4"), found("ours-cifar100-resnet18-adaste-b")
+    gained = [
+        f"{long.result.last_accuracy - one.result.last_accuracy:.1f}"
+        for long, one in zip((ten, hundred), short, strict=True)
+    ]
+    assert f"500 epochs instead of 60 gave {gained[0]} and {gained[1]} points" in account
 
 
 def test_what_binaryconnect_reaches_under_the_common_recipe(account: str, found: Found) -> None:
     ten, hundred = (found(f"ours-{data}-resnet18-binaryconnect") for data in ("cifar10", "cifar100"))
+    vgg = found("ours-cifar10-vgg16-binaryconnect")
+    assert f"{accuracy(vgg, 60)} % on CIFAR-10 with VGG-16" in account
+    assert f"the same method reaches {accuracy(vgg, 60)} %" in account
     assert f"{accuracy(ten, 60)} % on CIFAR-10 and {accuracy(hundred, 60)} % on CIFAR-100" in account
     distance = found("ours-cifar100-resnet18-adaste-b").result.last_accuracy - hundred.result.last_accuracy
     assert f"is {distance:.1f} there" in account
@@ -110,18 +156,40 @@ def test_the_printed_rule_with_and_without_an_average(account: str, found: Found
     assert f"{accuracy(printed, 60)} % after 60 epochs" in account
     assert f"from {flipped(printed, 1)} to {flipped(printed, 60)} % while" in account
     assert f"from {printed.records[0].latent:.2f} to {printed.records[-1].latent:.2f} on average" in account
-    assert f"trains, to {accuracy(averaged, 60)} %" in account
-    assert f"{flipped(averaged, 60)} % of the weights flip in the last epoch" in account
+    shorter = [found(f"ablation-cifar10-resnet18-averaged-{rate}-8") for rate in ("0.99", "0.999")]
+    at = [accuracy(run, 60) for run in (*shorter, averaged)]
+    assert f"{at[0]} % at 0.99, {at[1]} at 0.999, {at[2]} at 0.9997" in account
+    assert f"at 0.9997 {flipped(averaged, 60)} % of the weights flip in the last epoch" in account
     released = found("ours-cifar10-resnet18-adaste-4")
     assert (
         f"{flipped(released, 60, 2)} % do with the released update, which ends at {accuracy(released, 60)}" in account
     )
 
 
+def test_what_annealing_gives_the_printed_rule(account: str, found: Found) -> None:
+    row = "ablation-cifar10-resnet18"
+    gains = [
+        f"{found(f'{row}-averaged-{rate}-annealed').result.last_accuracy - constant.result.last_accuracy:.1f}"
+        for rate, constant in (
+            ("0.99", found(f"{row}-averaged-0.99-8")),
+            ("0.999", found(f"{row}-averaged-0.999-8")),
+            ("0.9997", found(f"{row}-averaged-0.9997-1")),
+        )
+    ]
+    assert f"by {gains[0]} points at 0.99, {gains[1]} at 0.999, {gains[2]} at 0.9997" in account
+    assert f"the last of them, {accuracy(found(f'{row}-averaged-0.9997-annealed'), 60)} %" in account
+    assert f"changes nothing ({accuracy(found(f'{row}-printed-annealed'), 60)} %)" in account
+
+
 def test_the_released_update_beside_straight_through(account: str, found: Found) -> None:
-    straight, released = found("ours-cifar10-resnet18-straight-through-f"), found("cifar10-resnet-adaste-49ae")
-    assert f"reached {accuracy(straight, 30)} % in 30 epochs" in account
-    assert f"reached {accuracy(released, 30)} %" in account
+    straight, faster, gated = (
+        found(f"ablation-cifar10-resnet18-{method}")
+        for method in ("straight-through-6", "straight-through-faster", "released-gate-everywhere")
+    )
+    released = found("ours-cifar10-resnet18-adaste-4")
+    assert f"ends at {accuracy(straight, 60)} % where the released update ends at {accuracy(released, 60)} %" in account
+    assert f"and at {accuracy(faster, 60)} % with an average three times as fast" in account
+    assert f"ends at {accuracy(gated, 60)} %: {flipped(gated, 60)} % of all signs flip in its last epoch" in account
 
 
 def test_the_unstable_mirror_descent(account: str, found: Found) -> None:
@@ -131,8 +199,24 @@ def test_the_unstable_mirror_descent(account: str, found: Found) -> None:
     absorbing, hundred = found("released-cifar10-resnet18-md-tanh-91"), found("released-cifar100-resnet18-md-tanh-81")
     assert f"ResNet-18 ends at {accuracy(absorbing, 60)} %, {best(absorbing)} in its best epoch" in account
     assert f"and at {accuracy(hundred, 60)} % on CIFAR-100" in account
-    common = found("ours-cifar10-resnet18-md-tanh-f")
-    assert f"reaches {accuracy(common, 60)} %, more than any other mirror descent" in account
+    common = [found("ours-cifar10-resnet18-md-tanh-f"), found("ours-cifar100-resnet18-md-tanh-c")]
+    on = [accuracy(run, 60) for run in common]
+    assert f"reaches {on[0]} % on CIFAR-10 and {on[1]} % on CIFAR-100, more than any other mirror descent" in account
+    published = next(row for row in TABLES["table1"].rows if row.method == "md-tanh").published
+    above = [
+        f"{run.result.last_accuracy - published[f'{data}-resnet18'].accuracy:.2f}"
+        for data, run in zip(("cifar10", "cifar100"), common, strict=True)
+    ]
+    assert f"{above[0]} and {above[1]} points above its published numbers" in account
+
+
+def test_two_names_of_one_mirror_descent(account: str, found: Found) -> None:
+    tanh, softmax = (
+        [found(f"ours-{data}-resnet18-{method}") for data in ("cifar10", "cifar100")]
+        for method in ("md-tanh-s", "md-softmax-s")
+    )
+    ahead = below(tanh[0], softmax[0]), below(softmax[1], tanh[1])
+    assert f"one is {ahead[0]} points ahead on CIFAR-10 and the other {ahead[1]} on CIFAR-100" in account
 
 
 def test_the_slow_start_of_the_stable_mirror_descent(account: str, found: Found) -> None:
@@ -143,14 +227,28 @@ def test_the_slow_start_of_the_stable_mirror_descent(account: str, found: Found)
     assert f"MD-tanh-s is at {accuracy(common, 15)} % after epoch 15" in account
 
 
-def test_proxquant_with_a_falling_rate(account: str, found: Found) -> None:
+def test_proxquant(account: str, found: Found) -> None:
     falling, scripted = found("ours-cifar10-resnet18-proxquant-ac"), found("released-cifar10-resnet18-proxquant")
+    common = [found("ours-cifar10-resnet18-proxquant-9"), found("ours-cifar100-resnet18-proxquant")]
+    on, fitted = [accuracy(run, 60) for run in common], [f"{run.records[-1].train_accuracy:.2f}" for run in common]
+    published = next(row for row in TABLES["table1"].rows if row.method == "proxquant").published
+    less = [
+        f"{published[f'{data}-resnet18'].accuracy - run.result.last_accuracy:.1f}"
+        for data, run in zip(("cifar10", "cifar100"), common, strict=True)
+    ]
+    assert (
+        f"ends at {on[0]} % on CIFAR-10 and {on[1]} % on CIFAR-100, {less[0]} and {less[1]} points below its published"
+    ) in account
+    assert f"does not fit the training images either ({fitted[0]} and {fitted[1]} %)" in account
     adaste = found("ours-cifar10-resnet18-adaste-4")
-    assert f"it ended at {accuracy(falling, 60)} %, where its scripts reach {accuracy(scripted, 60)} %" in account
-    assert f"{flipped(falling, 16, 2)} % of them flip in epoch 16, with AdaSTE {flipped(adaste, 16)} %" in account
+    assert f"{flipped(common[0], 15, 2)} % of them flip in epoch 15, with AdaSTE {flipped(adaste, 15)} %" in account
+    assert f"it had ended at {accuracy(falling, 60)} %" in account
+    assert f"The scripts themselves reach {accuracy(scripted, 60)} % on CIFAR-10" in account
 
 
 def test_full_precision_of_vgg_on_a_hundred_classes(account: str, found: Found) -> None:
     run = found("released-cifar100-vgg16-full-precision")
     assert f"{run.records[12].train_accuracy:.1f} % training accuracy after epoch 13" in account
     assert f"ends at {accuracy(run, 60)} %, 9.8 points" in account
+    common = found("ours-cifar100-vgg16-full-precision")
+    assert f"full precision is at {accuracy(common, 60)} % after as many" in account

@@ -97,6 +97,20 @@ def test_an_overview_has_published_numbers_as_hollow_marks_and_runs_as_filled_on
     assert "PMF" in rows and "ProxQuant (no run)" in rows
 
 
+def test_runs_of_another_length_have_a_mark_of_their_own_in_an_overview() -> None:
+    runs = [run_of("ours", "pmf", 92.0), run_of("ours", "pmf", 93.0, epochs=9), run_of("released", "pmf", 91.0)]
+    drawing = canvas.draw_overview(TABLES["table1"], PLACES[HERE], runs)
+    sizes = {
+        float(line.get_xdata()[0]): line.get_markersize()
+        for line in drawing.axes[0].lines
+        if line.get_marker() not in ("", "None") and line.get_markerfacecolor() != "none"
+    }
+    assert sizes.keys() == {91.0, 92.0, 93.0}
+    assert sizes[93.0] > sizes[92.0] == sizes[91.0]
+    named = [text.get_text() for text in drawing.legends[0].get_texts()]
+    assert named[:3] == ["family released, 4 epochs", "family ours, 4 epochs", "family ours, 9 epochs"]
+
+
 def test_what_lies_far_below_an_overview_is_an_arrow_with_its_number() -> None:
     runs = [run_of("paper", "adaste", 31.5), run_of("released", "adaste", 93.5)]
     axes = canvas.draw_overview(TABLES["table1"], PLACES[HERE], runs).axes[0]
@@ -106,6 +120,18 @@ def test_what_lies_far_below_an_overview_is_an_arrow_with_its_number() -> None:
 
 def test_the_ablation_tells_numbers_and_what_is_missing() -> None:
     runs = [run_of("ablation", "printed", 30.0), run_of("ablation", "released", 93.0)]
+    drawing = canvas.draw_ablation(TABLES["ablation"], runs)
+    assert texts_of(drawing.axes[0]) == {"30.00", "93.00", "missing"}
+    assert drawing.get_suptitle() == "What makes AdaSTE work: CIFAR-10 ResNet-18 (4 epochs, n = 1)"
+
+
+def test_the_ablation_compares_runs_of_one_length() -> None:
+    runs = [
+        run_of("ablation", "printed", 30.0),
+        run_of("ablation", "released", 93.0),
+        run_of("ablation", "released", 94.5, epochs=9),
+        run_of("ablation", "straight-through", 94.0, epochs=8),
+    ]
     drawing = canvas.draw_ablation(TABLES["ablation"], runs)
     assert texts_of(drawing.axes[0]) == {"30.00", "93.00", "missing"}
     assert drawing.get_suptitle() == "What makes AdaSTE work: CIFAR-10 ResNet-18 (4 epochs, n = 1)"

@@ -55,6 +55,18 @@ def test_the_longest_runs_are_shown() -> None:
     assert row(text, "AdaSTE, annealed \\*")[1].startswith("94.00 (n=1, 5 ep.;")
 
 
+def test_rows_without_published_numbers_have_one_length() -> None:
+    runs = [
+        *runs_of("ablation", "printed", "cifar10-resnet18", 30.0),
+        *runs_of("ablation", "released", "cifar10-resnet18", 93.0),
+        *runs_of("ablation", "released", "cifar10-resnet18", 94.5, epochs=9),
+        *runs_of("ablation", "straight-through", "cifar10-resnet18", 94.0, epochs=8),
+    ]
+    text = markdown(TABLES["ablation"], runs)
+    assert "gate at \\|g\\| &gt; 0.001 | 93.00 (n=1, 3 ep.;" in text
+    assert row(text, "straight-through, same latent dynamics")[1] == "missing"
+
+
 def test_missing_runs_and_missing_recipes_are_said() -> None:
     text = markdown(TABLE, annealed(94.0))
     assert row(text, "PMF †")[1] == "missing (paper 93.24)"

@@ -1,6 +1,7 @@
 """What runs say about a cell: a pure function of results."""
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -58,6 +59,13 @@ def cells_of(runs: Iterable[Run], family: Family, row: Row, place: Place) -> lis
         _cell([run for run in mine if run.recipe.epochs == epochs], published.accuracy if published else None)
         for epochs in lengths
     ]
+
+
+def of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
+    """A cell of each row, all of the length that most rows have runs of (of two such lengths the longer)."""
+    counts = Counter(cell.epochs for cells in rows for cell in cells)
+    common = max(counts, key=lambda epochs: (counts[epochs], epochs), default=0)
+    return [next((cell for cell in cells if cell.epochs == common), None) for cells in rows]
 
 
 def best_test_accuracy(run: Run) -> float:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from adaste.paper.cells import Cell, cells_of
+from adaste.paper.cells import Cell, cells_of, of_one_length
 from adaste.paper.collection import Run
 from adaste.paper.family import Family
 from adaste.paper.figures import Figure, Panel
@@ -135,11 +135,11 @@ def _leave_out_the_first_epochs(axes: Axes, curves: Sequence[Curve], *, rising: 
 
 
 def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | None:
-    """The accuracy of every method at a place: filled marks are runs, hollow ones published numbers."""
+    """The accuracy of every method at a place: filled marks are runs, the larger the longer, hollow ones published."""
     rows = {row.method: row for row in reversed(table.rows)}
     methods = list(dict.fromkeys(row.method for row in table.rows))
     found = {
-        (family.name, method): cells[0]
+        (family.name, method): cells
         for family in table.families
         for method in methods
         if (cells := cells_of(runs, family, rows[method], place))
@@ -150,20 +150,22 @@ def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | 
         drawing = Drawing(figsize=(7.6, 1.5 + 0.36 * len(methods)), layout="constrained")
         axes = drawing.subplots()
         published = _draw_published(axes, table, place, methods)
-        lasts = [run.result.last_accuracy for cell in found.values() for run in cell.runs]
+        lasts = [run.result.last_accuracy for cells in found.values() for cell in cells for run in cell.runs]
         known = published or lasts
         low = min(known) - max(2, 0.15 * (max(known) - min(known)))  # room for the numbers of arrows
         families = [family.name for family in table.families]
-        for (family, method), cell in found.items():
+        sizes = _sizes(found)
+        for (family, method), cells in found.items():
             shift = 0.28 * (families.index(family) - (len(families) - 1) / 2)
-            _draw_cell(axes, cell, methods.index(method) + shift, family, low)
+            for cell in cells:
+                _draw_cell(axes, cell, methods.index(method) + shift, family, sizes[family, cell.epochs], low)
         made = {method for _, method in found}
         names = [rows[method].title + ("" if method in made else " (no run)") for method in methods]
         axes.set(xlim=(low, max([*published, *lasts]) + 0.5), ylim=(len(methods) - 0.4, -0.6))
         axes.set(xlabel="test accuracy (%), last epoch: mean, least and most over seeds")
         axes.set_yticks(range(len(methods)), names)
         axes.grid(visible=False, axis="y")
-        handles = [*_family_handles(table, found), *_published_handles(table, place)]
+        handles = [*_family_handles(sizes), *_published_handles(table, place)]
         drawing.legend(handles=handles, loc="outside lower center", ncols=3)
         _title(drawing, f"{place.title}: test accuracy of every method")
     return drawing
@@ -187,7 +189,19 @@ def _draw_published(axes: Axes, table: Table, place: Place, methods: Sequence[st
     return numbers
 
 
-def _draw_cell(axes: Axes, cell: Cell, height: float, family: str, low: float) -> None:
+def _sizes(found: Mapping[tuple[str, str], Sequence[Cell]]) -> dict[tuple[str, int], float]:
+    """How large the marks of a family's runs of one length are."""
+    lengths: dict[str, set[int]] = {}
+    for (family, _), cells in found.items():
+        lengths.setdefault(family, set()).update(cell.epochs for cell in cells)
+    return {
+        (family, epochs): 4.5 + 2.5 * place
+        for family, known in lengths.items()
+        for place, epochs in enumerate(sorted(known))
+    }
+
+
+def _draw_cell(axes: Axes, cell: Cell, height: float, family: str, size: float, low: float) -> None:
     """A mark at the mean and a line from the least to the most; an arrow at the edge for what lies beyond it."""
     colour, mark = FAMILY_LOOKS[family]
     lasts = [run.result.last_accuracy for run in cell.runs]
@@ -204,18 +218,15 @@ def _draw_cell(axes: Axes, cell: Cell, height: float, family: str, low: float) -
         )
         return
     axes.plot([min(lasts), max(lasts)], [height, height], color=colour, linewidth=1.4)
-    axes.plot(cell.last.mean, height, mark, color=colour, markersize=4.5)
+    axes.plot(cell.last.mean, height, mark, color=colour, markersize=size)
 
 
-def _family_handles(table: Table, found: Mapping[tuple[str, str], Cell]) -> list[Line2D]:
+def _family_handles(sizes: Mapping[tuple[str, int], float]) -> list[Line2D]:
     handles = []
-    for family in table.families:
-        lengths = sorted({cell.epochs for (name, _), cell in found.items() if name == family.name})
-        colour, mark = FAMILY_LOOKS[family.name]
-        if lengths:
-            span = " and ".join(str(length) for length in lengths)
-            named = f"family {family.name}, {span} epochs"
-            handles.append(Line2D([], [], color=colour, marker=mark, linestyle="", markersize=5, label=named))
+    for (family, epochs), size in sizes.items():
+        colour, mark = FAMILY_LOOKS[family]
+        named = f"family {family}, {epochs} epochs"
+        handles.append(Line2D([], [], color=colour, marker=mark, linestyle="", markersize=size, label=named))
     return handles
 
 
@@ -239,7 +250,7 @@ def _published_handles(table: Table, place: Place) -> list[Line2D]:
 def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
     """The rows of the ablation by their accuracy; None where there is no run of it."""
     (family,), (place,) = table.families, table.places
-    cells = [next(iter(cells_of(runs, family, row, place)), None) for row in table.rows]
+    cells = of_one_length([cells_of(runs, family, row, place) for row in table.rows])
     made = [cell for cell in cells if cell is not None]
     if not made:
         return None
@@ -265,9 +276,8 @@ def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
         axes.set_yticks(range(len(cells)), [row.title for row in table.rows])
         axes.set_xticks(range(0, 101, 20))
         axes.grid(visible=False, axis="y")
-        lengths = " and ".join(str(length) for length in sorted({cell.epochs for cell in made}))
         counts = " to ".join(str(count) for count in sorted({min(c.count for c in made), max(c.count for c in made)}))
-        _title(drawing, f"{table.title}: {place.title} ({lengths} epochs, n = {counts})")
+        _title(drawing, f"{table.title}: {place.title} ({made[0].epochs} epochs, n = {counts})")
     return drawing
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaste.paper.cells import Cell, Summary, cells_of
+from adaste.paper.cells import Cell, Summary, cells_of, of_one_length
 from adaste.paper.collection import Run
 from adaste.paper.family import Family
 from adaste.paper.places import Place
@@ -14,7 +14,8 @@ NO_RECIPE, NO_RUN = "—", "missing"
 MINUS = "\N{MINUS SIGN}"
 
 LEGEND = (
-    "Test accuracy in percent after the last epoch: mean ± standard deviation over n seeds, of the longest runs. "
+    "Test accuracy in percent after the last epoch: mean ± standard deviation over n seeds, of the longest runs, "
+    "or of one length for all rows where the paper has no numbers. "
     "best: of each run's best test epoch, which is what the paper reports. paper: its number, and how far ours "
     f"(of the last epoch) is from it. {NO_RUN}: no run. {NO_RECIPE}: the family has no recipe for it."
 )
@@ -64,16 +65,17 @@ def missing(family: Family, row: Row, place: Place) -> str:
 
 
 def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid | None:
-    """The table with the longest runs of one family; None where it has no run at all.
+    """The table with the runs of one family; None where it has no run at all.
 
+    Beside published numbers the longest runs count. Where rows are compared with each other, all have one length.
     Places without a run and rows without a recipe are no columns and rows of it but remarks.
     """
-    found = {
-        (index, place.name): cells[0]
-        for index, row in enumerate(table.rows)
-        for place in table.places
-        if (cells := cells_of(runs, family, row, place))
-    }
+    alone = not any(row.published for row in table.rows)
+    found: dict[tuple[int, str], Cell] = {}
+    for place in table.places:
+        every = [cells_of(runs, family, row, place) for row in table.rows]
+        chosen = of_one_length(every) if alone else [next(iter(cells), None) for cells in every]
+        found |= {(index, place.name): there for index, there in enumerate(chosen) if there}
     if not found:
         return None
     places = [place for place in table.places if any(name == place.name for _, name in found)]
