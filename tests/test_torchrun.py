@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def test_without_torchrun_a_process_is_alone(monkeypatch) -> None:
 
 
 def _norm_worker(rank: int, folder: str) -> None:
+    warnings.simplefilter("error", FutureWarning)  # of what a coming torch takes away
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     results = {}

@@ -1,10 +1,10 @@
 """BatchNorm over all processes of a run."""
 
-from typing import cast
+from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_reduce
 
 
 class SynchronizedBatchNorm(nn.BatchNorm2d):
@@ -40,9 +40,23 @@ class SynchronizedBatchNorm(nn.BatchNorm2d):
         return normal.to(input.dtype)
 
 
+class _Sum(torch.autograd.Function):
+    """(torch 2.13 deprecates its own in favour of one that silently loses the gradient in earlier versions.)"""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        total = values.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return _added(grad)
+
+
 def _added(values: Tensor) -> Tensor:
     """The sum over all processes; its gradient is the sum of theirs."""
-    return cast("Tensor", all_reduce(values))  # type: ignore[no-untyped-call]
+    return cast("Tensor", _Sum.apply(values))  # type: ignore[no-untyped-call]
 
 
 def synchronize_norms(model: nn.Module) -> nn.Module:
