@@ -3,13 +3,22 @@
 import copy
 import dataclasses
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from contract.methods import latents, small_model, train
-from latent_optimizers import SGD, make
+from latent_optimizers import SGD, every_base, make
 from torch import nn
-from torch.distributed.checkpoint.state_dict import get_model_state_dict, get_optimizer_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    get_state_dict,
+    set_optimizer_state_dict,
+    set_state_dict,
+)
 
 import adaste
 from adaste import AdaSTE, Geometric, LatentOptimizer, MirrorDescent
@@ -118,6 +127,50 @@ def test_states_pass_through_torchs_distributed_checkpoints() -> None:
     train(model, optimizer, range(3, 5))
     train(other, resumed, range(3, 5))
     assert all(torch.equal(one, two) for one, two in zip(latents(optimizer), latents(resumed), strict=True))
+
+
+def _parts(model: nn.Module, optimizer: LatentOptimizer) -> dict[str, object]:
+    return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
+
+
+@every_base
+def test_a_new_optimizer_goes_on_from_a_distributed_checkpoint(base, tmp_path: Path) -> None:
+    """torch reads only what the new optimizer shows a place for."""
+    model, other = small_model(), small_model(seed=1)
+    optimizer, resumed = make(model, base=base, averaging=0.5), make(other, base=base, averaging=0.5)
+    train(model, optimizer, range(3))
+    dcp.save(_parts(model, optimizer), checkpoint_id=tmp_path)
+    loaded = _parts(other, resumed)
+    dcp.load(loaded, checkpoint_id=tmp_path)
+    set_state_dict(other, resumed, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
+    train(model, optimizer, range(3, 5))
+    train(other, resumed, range(3, 5))
+    assert all(torch.equal(one, two) for one, two in zip(latents(optimizer), latents(resumed), strict=True))
+
+
+@every_base
+def test_a_state_of_before_the_first_step_begins_anew_and_to_ask_for_it_changes_nothing(base) -> None:
+    model, untouched, other = small_model(), small_model(), small_model()
+    optimizer, resumed = make(model, base=base), make(other, base=base)
+    saved = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    train(other, resumed, range(5, 8))
+    other.load_state_dict(saved[0])
+    resumed.load_state_dict(saved[1])
+    expected = make(untouched, base=base)
+    for network, trained in ((model, optimizer), (untouched, expected), (other, resumed)):
+        network[2].bias.requires_grad_(False)  # what has no gradient then must not have one of before
+        train(network, trained, range(3))
+    for trained in (optimizer, resumed):
+        assert all(torch.equal(one, two) for one, two in zip(latents(trained), latents(expected), strict=True))
+
+
+def test_a_flattened_distributed_state_is_refused_for_it_lacks_the_steps() -> None:
+    model = small_model()
+    optimizer = make(model)
+    flat = StateDictOptions(flatten_optimizer_state_dict=True)
+    saved = get_optimizer_state_dict(model, optimizer, options=flat)
+    with pytest.raises(ValueError, match="flatten_optimizer_state_dict loses them"):
+        set_optimizer_state_dict(model, optimizer, saved, options=flat)
 
 
 def test_hooks_see_the_whole_state_and_may_change_it() -> None:

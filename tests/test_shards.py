@@ -42,3 +42,22 @@ def test_a_shard_knows_where_it_begins_and_other_dimensions_are_refused(one_proc
     assert local(rows).shape == (4, 3)
     with pytest.raises(ValueError, match="dimension 0 only"):
         first_element(distribute_tensor(torch.zeros(4, 3), mesh, [Shard(1)]))
+
+
+def test_a_new_optimizer_of_shards_goes_on_from_a_whole_state(one_process: None) -> None:
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model, other = small_model(), small_model(seed=1)
+    for network in (model, other):
+        fully_shard(network, mesh=init_device_mesh("cpu", (1,)))
+    optimizer, resumed = METHODS["BinaryConnect"].optimizer(model), METHODS["BinaryConnect"].optimizer(other)
+    train(model, optimizer, range(3))
+    whole_state = StateDictOptions(full_state_dict=True)
+    saved = get_state_dict(model, optimizer, options=whole_state)
+    set_state_dict(other, resumed, model_state_dict=saved[0], optim_state_dict=saved[1], options=whole_state)
+    train(model, optimizer, range(3, 5))
+    train(other, resumed, range(3, 5))
+    for one, two in zip(latents(optimizer), latents(resumed), strict=True):
+        assert torch.equal(whole(one), whole(two))

@@ -20,6 +20,7 @@ from adaste.states import (
     base_settings,
     base_state,
     changed_by,
+    first_state,
     loaded_group,
     new_state,
     saved_group,
@@ -189,12 +190,19 @@ class LatentOptimizer(Optimizer):
         self._guard.raise_pending([cell.name for cell in self._cells()])
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout."""
+        """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout.
+
+        Before the first step it has places for what the base optimizer will keep, too: torch.distributed.checkpoint
+        loads what a new optimizer has a place for, and nothing else.
+        """
         self.check_gradients()
         # torch's hooks are called here and not by its own method: they are to see the whole state.
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
-        cells, of_base = list(self._cells()), self.base.state_dict()["state"]
+        self._mirror_settings()  # they decide what a first step makes
+        begun = self.steps or self.base.state  # a CUDA graph may hold a state and not have counted its step yet
+        of_base = self.base.state_dict()["state"] if begun else first_state(self.base)
+        cells = list(self._cells())
         packed = {
             "state": {cell.slot: saved_state(cell.state, of_base.get(cell.slot, {})) for cell in cells},
             "param_groups": [
@@ -220,13 +228,10 @@ class LatentOptimizer(Optimizer):
             for name, tensor in cell.state.items():
                 local(tensor).copy_(local(saved[cell.slot][name]))
         self._mirror_settings()
-        self.base.load_state_dict(
-            {
-                "state": {slot: base_state(entries) for slot, entries in enumerate(saved)},
-                "param_groups": self.base.state_dict()["param_groups"],
-            }
-        )
         steps = groups[0]["steps"]
+        # Before the first step there is only a place for it.
+        of_base = {slot: base_state(entries) for slot, entries in enumerate(saved)} if steps else {}
+        self.base.load_state_dict({"state": of_base, "param_groups": self.base.state_dict()["param_groups"]})
         self._steps = self._steps.fill_(steps) if isinstance(self._steps, Tensor) else steps
         self._write_weights(cells, unless_close=True)
         for hook in self._optimizer_load_state_dict_post_hooks.values():

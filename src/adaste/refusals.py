@@ -41,7 +41,10 @@ def check_state(
 ) -> None:
     """A state dict to load; `states` are the name and the state of every parameter, in order."""
     if any("estimator" not in group or "steps" not in group for group in saved_groups):
-        raise ValueError("this is not the state dict of a LatentOptimizer: its groups must name an estimator and steps")
+        raise ValueError(
+            "this is not the state dict of a LatentOptimizer: its groups must name an estimator and steps "
+            "(torch's option flatten_optimizer_state_dict loses them)"
+        )
     if len(saved_groups) != len(groups):
         raise ValueError(f"the state dict has {len(saved_groups)} parameter groups, this optimizer has {len(groups)}")
     for index, (theirs, ours) in enumerate(zip(saved_groups, groups, strict=True)):

@@ -68,6 +68,26 @@ def base_state(entries: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@torch.no_grad()
+def first_state(base: Optimizer) -> dict[int, dict[str, Any]]:
+    """What a base optimizer will keep from its first step on, by slot. The values mean nothing.
+
+    Only the optimizer itself can tell: it makes a step, which is then undone. (A copy would be cleaner, but those of
+    many optimizers lack all that torch does not know of.)
+    """
+    latents = [latent for group in base.param_groups for latent in group["params"]]
+    before = [latent.clone() for latent in latents]
+    for latent in latents:
+        latent.grad = torch.zeros_like(latent)
+    base.step()
+    made: dict[int, dict[str, Any]] = base.state_dict()["state"]
+    base.zero_grad()
+    base.state.clear()
+    for latent, value in zip(latents, before, strict=True):
+        latent.copy_(value)
+    return made
+
+
 def states_in_order(state_dict: dict[str, Any]) -> list[dict[str, Any]]:
     """The states of all parameters of a state dict, which may call them by any names, as torch allows."""
     return [state_dict["state"].get(name, {}) for group in state_dict["param_groups"] for name in group["params"]]
