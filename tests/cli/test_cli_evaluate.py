@@ -1,0 +1,97 @@
+"""`adaste evaluate`: the accuracy of a run's network again, and networks that are damaged or of something else."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from adaste.results import read_result
+from data.build import write_cifar10
+
+
+def copied(run: Path, into: Path) -> Path:
+    into.mkdir()
+    for path in run.glob("*.*"):
+        if path.is_file():
+            (into / path.name).write_bytes(path.read_bytes())
+    return into
+
+
+@pytest.mark.parametrize("which", ["last", "best"])
+def test_evaluation_gives_exactly_what_was_recorded(call, trained: Path, which: str) -> None:
+    code, out, _ = call("evaluate", str(trained), "--network", which)
+    _, now, recorded = out.splitlines()
+    assert code == 0
+    assert now.split()[1:6] == recorded.split()[1:6]
+    result = read_result(trained)
+    assert f"{getattr(result, f'{which}_accuracy'):.2f} %" in now
+
+
+def test_a_folder_that_is_no_run_or_an_unfinished_one_is_refused(call, trained: Path, tmp_path: Path) -> None:
+    code, _, err = call("evaluate", str(tmp_path))
+    assert code == 1 and "not the folder of a run" in err
+    run = copied(trained, tmp_path / "run")
+    (run / "last.safetensors").unlink()
+    code, _, err = call("evaluate", str(run))
+    assert code == 1 and "when the run is finished" in err
+
+
+def _with_classes(metadata: dict[str, str], *classes: str) -> dict[str, str]:
+    return {"adaste": json.dumps({**json.loads(metadata["adaste"]), "classes": classes})}
+
+
+def test_a_damaged_file_and_one_that_does_not_fit_are_refused(call, trained: Path, tmp_path: Path) -> None:
+    run = copied(trained, tmp_path / "run")
+    path = run / "last.safetensors"
+    content = path.read_bytes()
+    with safe_open(path, framework="pt") as file:
+        facts = file.metadata()
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}  # else the file itself, mapped
+    first, *others = tensors
+    damages = {
+        "truncated": lambda: path.write_bytes(content[:-100]),
+        "no safetensors": lambda: path.write_bytes(b"nothing of the kind"),
+        "not how they were trained": lambda: save_file(tensors, path),
+        "is only in the network": lambda: save_file({name: tensors[name] for name in others}, path, facts),
+        "is only in the file": lambda: save_file({**tensors, "more": tensors[first].clone()}, path, facts),
+        "in the file and": lambda: save_file({**tensors, first: tensors[first][:-1].clone()}, path, facts),
+        "other classes": lambda: save_file(tensors, path, _with_classes(facts, "yes", "no")),
+    }
+    for words, damage in damages.items():
+        damage()
+        code, _, err = call("evaluate", str(run))
+        assert code == 1 and words in err and len(err.splitlines()) == 1, err
+
+
+def test_a_network_of_another_run_is_refused(call, trained: Path, tmp_path: Path) -> None:
+    run = copied(trained, tmp_path / "run")
+    (run / "recipe.json").write_text(call("show", "digits-mlp-bop")[1])
+    code, _, err = call("evaluate", str(run))
+    assert code == 1 and "belongs to another run" in err
+
+
+def test_from_a_publishers_archive_to_an_evaluated_network(call, tmp_path: Path) -> None:
+    write_cifar10(tmp_path / "cifar", train=300, test=100, archive=True)
+    shutil.rmtree(tmp_path / "cifar" / "cifar-10-batches-bin", ignore_errors=True)
+    small = ["--set", "network.widths=[64]", "--set", "precision=float32", "--set", "batch=50"]
+    code, _, err = call(
+        *(
+            "train",
+            "cifar10-mlp-straight-through",
+            "--epochs",
+            "4",
+            "--folder",
+            "run",
+            "--data",
+            str(tmp_path / "cifar"),
+        ),
+        *small,
+    )
+    assert code == 0, err
+    result = read_result(Path("run"))
+    assert result is not None and result.last_accuracy > 50  # ten classes, each with a colour of its own
+    code, out, err = call("evaluate", "run", "--data", str(tmp_path / "cifar"))
+    assert code == 0 and f"{result.last_accuracy:.2f}" in out, err

@@ -1,0 +1,76 @@
+"""What the command line says of itself and of what there is, and what it does not understand."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import adaste
+from adaste.cli import main
+from adaste.recipes import RECIPES
+
+
+def test_help_and_version_do_not_wait_for_torch() -> None:
+    program = (
+        "import sys\nfrom adaste.cli import main\n"
+        "for option in ('--help', '--version'):\n"
+        "    try:\n        main([option])\n    except SystemExit as end:\n        assert end.code == 0\n"
+        "assert not {'torch', 'numpy', 'rich'} & sys.modules.keys()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"adaste {adaste.__version__}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["train"], ["evaluate"], ["export"], ["study"], ["data"], ["data", "list"], ["data", "get"], ["list"], ["show"]],
+)
+def test_every_command_explains_itself_with_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--help"])
+    out = capsys.readouterr().out
+    assert end.value.code == 0
+    assert "examples:" in out and f"adaste {command[0]}" in out
+
+
+@pytest.mark.parametrize("arguments", [[], ["trian"], ["train"], ["train", "x", "--keep", "0"], ["study"]])
+def test_what_is_not_understood_ends_with_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_lists_name_what_there_is(call) -> None:
+    assert "md-softmax-s" in call("list", "methods")[1]
+    assert "binaryconnect-vgg" in call("list", "networks")[1]
+    assert "fashion-mnist" in call("list", "data")[1]
+    everything = call("list")[1]
+    assert all(title in everything.splitlines() for title in ("methods", "networks", "data", "recipes"))
+
+
+def test_recipes_are_listed_compactly_or_all_or_by_a_part_of_their_name(call) -> None:
+    assert len(call("list", "recipes")[1].splitlines()) < 15
+    names = [line.split()[0] for line in call("list", "recipes", "--all")[1].splitlines()]
+    assert names == list(RECIPES)
+    some = [line.split()[0] for line in call("list", "recipes", "digits-mlp")[1].splitlines()]
+    assert some == [name for name in RECIPES if "digits-mlp" in name]
+    code, out, err = call("list", "recipes", "nosuch")
+    assert (code, out) == (1, "") and "'nosuch'" in err
+
+
+def test_data_are_listed_with_the_place_they_were_found_in(call, tmp_path: Path) -> None:
+    code, out, _ = call("data", "list", "--data", str(tmp_path))
+    lines = {line.split()[0]: line for line in out.splitlines()}
+    assert code == 0
+    assert "not found" in lines["cifar10"]
+    assert "sklearn" in lines["digits"]
+
+
+def test_data_that_cannot_be_downloaded_are_refused(call) -> None:
+    code, _, err = call("data", "get", "digits")
+    assert code == 1 and "scikit-learn" in err
+    code, _, err = call("data", "get", "cifar11")
+    assert code == 1 and "cifar10" in err
