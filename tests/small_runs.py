@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from adaste.data import Dataset, Split
@@ -92,6 +93,20 @@ def assert_same(given: list[torch.Tensor], wanted: list[torch.Tensor]) -> None:
 
 class InterruptedTrainingError(Exception):
     """What tests stop a run with."""
+
+
+def stopping_at(training: Training, step: int) -> None:
+    """Train until so many steps have been made, and stop there by an exception."""
+    made = 0
+
+    def count() -> None:
+        nonlocal made
+        made += 1
+        if made == step:
+            raise InterruptedTrainingError
+
+    with pytest.raises(InterruptedTrainingError):
+        list(training.run(count))
 
 
 class Listener:
