@@ -134,3 +134,36 @@ def test_capturable_keeps_time_and_rates_in_tensors() -> None:
     for one, other in zip(model.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     assert optimizer.steps == 6
+
+
+class Growing(torch.optim.SGD):
+    """It finds its rate itself, and keeps it among its settings, as Prodigy and its like do."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["lr"] *= 2.0
+            group["grown"] = group.get("grown", 0) + 1
+        return super().step(closure)
+
+
+def test_what_a_base_changes_among_its_settings_is_kept_shown_and_saved() -> None:
+    alone, wrapped, other = small_model(), small_model(), small_model(seed=1)
+    base = partial(Growing, lr=1e-3)
+    plain = base(alone.parameters())
+    optimizer, resumed = (
+        LatentOptimizer(model.parameters(), base=base, estimator=FullPrecision()) for model in (wrapped, other)
+    )
+    optimizer.state_dict()  # asked before the first step, the base makes one that does not count
+    for model, trained in ((alone, plain), (wrapped, optimizer)):
+        train(model, trained, range(3))
+    assert optimizer.param_groups[0]["grown"] == 3 and optimizer.param_groups[0]["lr"] == plain.param_groups[0]["lr"]
+    other.load_state_dict(wrapped.state_dict())
+    resumed.load_state_dict(optimizer.state_dict())
+    for model, trained in ((alone, plain), (wrapped, optimizer), (other, resumed)):
+        train(model, trained, range(3, 6))
+    for one, two, three in zip(alone.parameters(), wrapped.parameters(), other.parameters(), strict=True):
+        assert torch.equal(one, two) and torch.equal(two, three)
+    optimizer.param_groups[0]["lr"] = 0.0  # what users and schedulers say comes first
+    before = [weight.clone() for weight in wrapped.parameters()]
+    train(wrapped, optimizer, range(6, 7))
+    assert all(torch.equal(one, two) for one, two in zip(before, wrapped.parameters(), strict=True))

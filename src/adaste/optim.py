@@ -157,6 +157,7 @@ class LatentOptimizer(Optimizer):
             else:
                 self._mirror_settings()
                 reference_step(self.base, moments, jobs)
+                self._show_changes()
                 self._steps += 1
             # A latent without gradient stays, but its weight follows an annealed map.
             self._write_weights([cell for cell in cells if not cell.moves])
@@ -311,6 +312,12 @@ class LatentOptimizer(Optimizer):
                 f"{what} inside binarized(): the weights are rounded there and those of before will be put back; "
                 "leave the block first"
             )
+
+    def _show_changes(self) -> None:
+        """What the base itself changes among its settings, as optimizers do that find their rate or count there."""
+        if not self._compile:  # those that can be compiled change none
+            for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
+                group.update(base_settings(base_group))
 
     def _mirror_settings(self) -> None:
         for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):

@@ -76,13 +76,16 @@ def first_state(base: Optimizer) -> dict[int, dict[str, Any]]:
     many optimizers lack all that torch does not know of.)
     """
     latents = [latent for group in base.param_groups for latent in group["params"]]
-    before = [latent.clone() for latent in latents]
+    before, settings = [latent.clone() for latent in latents], [dict(group) for group in base.param_groups]
     for latent in latents:
         latent.grad = torch.zeros_like(latent)
     base.step()
     made: dict[int, dict[str, Any]] = base.state_dict()["state"]
     base.zero_grad()
     base.state.clear()
+    for group, known in zip(base.param_groups, settings, strict=True):
+        group.clear()
+        group.update(known)
     for latent, value in zip(latents, before, strict=True):
         latent.copy_(value)
     return made
