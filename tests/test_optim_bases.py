@@ -146,6 +146,47 @@ class Growing(torch.optim.SGD):
         return super().step(closure)
 
 
+class Counting(torch.optim.Optimizer):
+    """It has no rate, and counts beside the states of its parameters: in them, as MADGRAD does, and around them."""
+
+    def __init__(self, params) -> None:
+        super().__init__(params, {"strength": 0.1})
+        self.calls = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.calls += 1
+        self.state.setdefault("count", torch.zeros(()))
+        self.state["count"] += 1
+        for group in self.param_groups:
+            for weight in group["params"]:
+                weight -= group["strength"] / (self.calls * self.state["count"]) * weight.grad
+
+    def state_dict(self):
+        return {**super().state_dict(), "calls": self.calls}
+
+    def load_state_dict(self, state_dict) -> None:
+        super().load_state_dict(state_dict)
+        self.calls = state_dict["calls"]
+
+
+def test_what_a_base_keeps_beside_the_states_of_its_parameters_is_saved() -> None:
+    alone, wrapped, other = small_model(), small_model(), small_model(seed=1)
+    plain = Counting(alone.parameters())
+    optimizer, resumed = (
+        LatentOptimizer(model.parameters(), base=Counting, estimator=FullPrecision()) for model in (wrapped, other)
+    )
+    for model, trained in ((alone, plain), (wrapped, optimizer)):
+        train(model, trained, range(3))
+    other.load_state_dict(wrapped.state_dict())
+    saved = optimizer.state_dict()
+    resumed.load_state_dict(saved)
+    for model, trained in ((other, resumed), (alone, plain), (wrapped, optimizer)):
+        train(model, trained, range(3, 6))
+    for one, two, three in zip(alone.parameters(), wrapped.parameters(), other.parameters(), strict=True):
+        assert torch.equal(one, two) and torch.equal(two, three)
+
+
 def test_what_a_base_changes_among_its_settings_is_kept_shown_and_saved() -> None:
     alone, wrapped, other = small_model(), small_model(), small_model(seed=1)
     base = partial(Growing, lr=1e-3)

@@ -1,5 +1,6 @@
 """LatentOptimizer: binary training as a torch optimizer around any other torch optimizer."""
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, overload
@@ -23,6 +24,7 @@ from adaste.states import (
     first_state,
     loaded_group,
     new_state,
+    outside_parameters,
     saved_group,
     saved_state,
     states_in_order,
@@ -202,10 +204,14 @@ class LatentOptimizer(Optimizer):
             hook(self)
         self._mirror_settings()  # they decide what a first step makes
         begun = self.steps or self.base.state  # a CUDA graph may hold a state and not have counted its step yet
-        of_base = self.base.state_dict()["state"] if begun else first_state(self.base)
+        kept = self.base.state_dict()
+        among, around = outside_parameters(kept)
+        of_base = kept["state"] if begun else first_state(self.base)
         cells = list(self._cells())
-        packed = {
-            "state": {cell.slot: saved_state(cell.state, of_base.get(cell.slot, {})) for cell in cells},
+        states = {cell.slot: saved_state(cell.state, of_base.get(cell.slot, {})) for cell in cells}
+        packed: dict[str, Any] = {
+            **around,
+            "state": {**states, **among},
             "param_groups": [
                 saved_group(group, [cell.slot for cell in cells if cell.group == index], self.steps, self._kind_of_base)
                 for index, group in enumerate(self.param_groups)
@@ -232,7 +238,9 @@ class LatentOptimizer(Optimizer):
         steps = groups[0]["steps"]
         # Before the first step there is only a place for it.
         of_base = {slot: base_state(entries) for slot, entries in enumerate(saved)} if steps else {}
-        self.base.load_state_dict({"state": of_base, "param_groups": self.base.state_dict()["param_groups"]})
+        among, around = copy.deepcopy(outside_parameters(state_dict))
+        base_groups = self.base.state_dict()["param_groups"]
+        self.base.load_state_dict({**around, "state": {**of_base, **among}, "param_groups": base_groups})
         self._steps = self._steps.fill_(steps) if isinstance(self._steps, Tensor) else steps
         self._write_weights(cells, unless_close=True)
         for hook in self._optimizer_load_state_dict_post_hooks.values():

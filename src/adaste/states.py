@@ -39,9 +39,12 @@ def loaded_group(saved: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """
     fixed = ("params", "param_names", "estimator", "averaging", "capturable", "foreach", "fused")
     kept: dict[str, Any] = {name: value for name, value in own.items() if name in fixed}
-    rate, loaded = own["lr"], float(saved["lr"])
-    lr = rate.fill_(loaded) if isinstance(rate, Tensor) else loaded
-    return {**copy.deepcopy(base_settings(saved)), **kept, "lr": lr}
+    rate = own.get("lr")  # a few optimizers have none
+    if isinstance(rate, Tensor):
+        kept["lr"] = rate.fill_(float(saved["lr"]))
+    elif rate is not None:
+        kept["lr"] = float(saved["lr"])
+    return {**copy.deepcopy(base_settings(saved)), **kept}
 
 
 def saved_group(group: dict[str, Any], slots: list[int], steps: int, base: str) -> dict[str, Any]:
@@ -68,9 +71,17 @@ def base_state(entries: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def outside_parameters(state_dict: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What optimizers may keep beside the states of single parameters: among these by other names, and around them."""
+    slots = {slot for group in state_dict["param_groups"] for slot in group["params"]}
+    among = {name: value for name, value in state_dict["state"].items() if name not in slots}
+    around = {name: value for name, value in state_dict.items() if name not in ("state", "param_groups")}
+    return among, around
+
+
 @torch.no_grad()
 def first_state(base: Optimizer) -> dict[int, dict[str, Any]]:
-    """What a base optimizer will keep from its first step on, by slot. The values mean nothing.
+    """What a base optimizer will keep of every parameter from its first step on, by slot. The values mean nothing.
 
     Only the optimizer itself can tell: it makes a step, which is then undone. (A copy would be cleaner, but those of
     many optimizers lack all that torch does not know of.)
