@@ -147,7 +147,7 @@ class Growing(torch.optim.SGD):
 
 
 class Counting(torch.optim.Optimizer):
-    """It has no rate, and counts beside the states of its parameters: in them, as MADGRAD does, and around them."""
+    """It has no rate, and counts beside the states of its parameters: among them, as MADGRAD does, and around them."""
 
     def __init__(self, params) -> None:
         super().__init__(params, {"strength": 0.1})
@@ -156,7 +156,8 @@ class Counting(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure=None):
         self.calls += 1
-        self.state.setdefault("count", torch.zeros(()))
+        if "count" not in self.state:
+            self.state["count"] = torch.rand(())
         self.state["count"] += 1
         for group in self.param_groups:
             for weight in group["params"]:
@@ -177,10 +178,11 @@ def test_what_a_base_keeps_beside_the_states_of_its_parameters_is_saved() -> Non
         LatentOptimizer(model.parameters(), base=Counting, estimator=FullPrecision()) for model in (wrapped, other)
     )
     for model, trained in ((alone, plain), (wrapped, optimizer)):
+        torch.manual_seed(3)
+        trained.state_dict()  # to ask before the first step changes nothing, neither counts nor random numbers
         train(model, trained, range(3))
     other.load_state_dict(wrapped.state_dict())
-    saved = optimizer.state_dict()
-    resumed.load_state_dict(saved)
+    resumed.load_state_dict(optimizer.state_dict())
     for model, trained in ((other, resumed), (alone, plain), (wrapped, optimizer)):
         train(model, trained, range(3, 6))
     for one, two, three in zip(alone.parameters(), wrapped.parameters(), other.parameters(), strict=True):

@@ -83,22 +83,17 @@ def outside_parameters(state_dict: dict[str, Any]) -> tuple[dict[str, Any], dict
 def first_state(base: Optimizer) -> dict[int, dict[str, Any]]:
     """What a base optimizer will keep of every parameter from its first step on, by slot. The values mean nothing.
 
-    Only the optimizer itself can tell: it makes a step, which is then undone. (A copy would be cleaner, but those of
-    many optimizers lack all that torch does not know of.)
+    Only a step can tell: a copy makes it.
     """
-    latents = [latent for group in base.param_groups for latent in group["params"]]
-    before, settings = [latent.clone() for latent in latents], [dict(group) for group in base.param_groups]
-    for latent in latents:
-        latent.grad = torch.zeros_like(latent)
-    base.step()
-    made: dict[int, dict[str, Any]] = base.state_dict()["state"]
-    base.zero_grad()
-    base.state.clear()
-    for group, known in zip(base.param_groups, settings, strict=True):
-        group.clear()
-        group.update(known)
-    for latent, value in zip(latents, before, strict=True):
-        latent.copy_(value)
+    twin = object.__new__(type(base))
+    twin.__dict__.update(copy.deepcopy(base.__dict__))  # torch's own copies lack all that torch does not know of
+    latents = [latent for group in twin.param_groups for latent in group["params"]]
+    devices = {latent.device for latent in latents if latent.is_cuda}
+    with torch.random.fork_rng(devices):  # states may begin at random
+        for latent in latents:
+            latent.grad = torch.zeros_like(latent)
+        twin.step()
+    made: dict[int, dict[str, Any]] = twin.state_dict()["state"]
     return made
 
 
