@@ -30,7 +30,7 @@ def test_an_evaluation_equals_a_plain_loop_for_any_batch(count, batch, monkeypat
     training.model.eval()
     with torch.no_grad():
         logits = training.model(_prepared(data.test.images))
-    labels = torch.from_numpy(data.test.labels)
+    labels = torch.tensor(data.test.labels)
     assert score.count == count
     assert score.loss == pytest.approx(F.cross_entropy(logits, labels).item(), rel=1e-5)
     assert score.accuracy == pytest.approx(100 * (logits.argmax(1) == labels).float().mean().item())
