@@ -2,6 +2,11 @@
 
 import copy
 import math
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,6 +30,7 @@ from adaste.train import Training
 pytestmark = pytest.mark.gpu
 
 CUDA = torch.device("cuda", 0)
+several_devices = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 RECIPES = {
     "annealed": small_recipe("adaste-printed-annealed", network=CONVOLUTIONAL, augmentation=(Crop(1), Flip())),
     "adam, mixup": small_recipe("pmf", augmentation=(Crop(1), Mixup())),
@@ -136,6 +142,63 @@ def test_copies_have_a_stream_that_no_capture_gets() -> None:
     """torch's streams come round again: a feed that shared one with a capture would end up in the graph."""
     pool = {torch.cuda.Stream(CUDA).cuda_stream for _ in range(64)}  # type: ignore[no-untyped-call]
     assert _stream_of_copies(CUDA).cuda_stream not in pool
+
+
+def test_a_feed_waits_on_streams_of_its_own_device(monkeypatch) -> None:
+    """The current stream is that of the current device, where a feed need not be."""
+    current = torch.cuda.current_stream
+
+    def of_a_device(device=None):
+        assert device is not None or threading.current_thread() is not threading.main_thread()
+        return current(device)
+
+    feed, order = Streaming(small_data().test, CUDA, 5), torch.arange(40).view(8, 5)
+    monkeypatch.setattr(torch.cuda, "current_stream", of_a_device)
+    feed.start(order, 0)
+    for _ in order:
+        feed.advance()
+
+
+@several_devices
+def test_a_feed_on_another_device_than_the_current_one_brings_every_batch() -> None:
+    test, order, other = small_data().test, torch.arange(40).view(8, 5), torch.device("cuda", 1)
+    feed = Streaming(test, other, 5)
+    with torch.cuda.device(other):
+        torch.cuda._sleep(1_000_000_000)  # type: ignore[attr-defined]  # about half a second
+    feed.start(order, 0)
+    taken = []
+    for index in order:
+        feed.advance()
+        taken += [batch.clone() for batch in feed.batch(index)]
+    wanted = [torch.tensor(part[index.numpy()]) for index in order for part in (test.images, test.labels)]
+    assert_same([batch.cpu() for batch in taken], wanted)
+
+
+def test_a_device_without_a_number_has_the_stream_of_the_current_one() -> None:
+    with torch.cuda.device(CUDA):
+        feeds = [Streaming(small_data().test, device, 5) for device in (torch.device("cuda"), CUDA)]
+    assert feeds[0]._slots[0]._stream == feeds[1]._slots[0]._stream
+
+
+ON_THE_SECOND = """
+import torch
+from small_runs import small_data
+from adaste.engine import Streaming
+torch.cuda.set_device(1)
+feed = Streaming(small_data().test, torch.device("cuda", 1), 5)
+feed.start(torch.arange(40).view(8, 5), 0)
+for _ in range(8):
+    feed.advance()
+torch.cuda.synchronize()
+assert not torch._C._cuda_hasPrimaryContext(0)
+"""
+
+
+@several_devices
+def test_a_feed_on_the_second_device_takes_nothing_of_the_first() -> None:
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    done = subprocess.run([sys.executable, "-c", ON_THE_SECOND], env={**os.environ, "PYTHONPATH": paths}, timeout=120)
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["resident", "streaming"])

@@ -22,7 +22,7 @@ class Streaming(Feed):
 
     def __init__(self, split: Split, device: torch.device, batch: int) -> None:
         super().__init__(split)
-        self._split, self._device, self._size = split, device, batch
+        self._split, self._size = split, batch
         shape = (batch, *split.images.shape[1:])
         # The step reads here, always at the same place, so that it can be captured.
         self._images = torch.zeros(shape, dtype=torch.uint8, device=device)
@@ -36,7 +36,7 @@ class Streaming(Feed):
         self._pass = _read_ahead(self._split, self._slots, order[first:].numpy())
 
     def beside(self) -> Feed:
-        return Streaming(self._split, self._device, self._size)
+        return Streaming(self._split, self._images.device, self._size)
 
     def advance(self) -> None:
         if self._pass is None:
@@ -94,14 +94,15 @@ class _Slot:
         gpu = device.type == "cuda"
         self._host_images = torch.zeros(shape, dtype=torch.uint8, pin_memory=gpu)
         self._host_labels = torch.zeros(shape[0], dtype=torch.int64, pin_memory=gpu)
-        self._stream = _stream_of_copies(device) if gpu else None
         self._arrived = torch.cuda.Event() if gpu else None  # type: ignore[no-untyped-call]
         self._consumed = torch.cuda.Event() if gpu else None  # type: ignore[no-untyped-call]
         self._device_images = torch.zeros(shape, dtype=torch.uint8, device=device) if gpu else self._host_images
         self._device_labels = torch.zeros(shape[0], dtype=torch.int64, device=device) if gpu else self._host_labels
+        self._device = self._device_images.device  # with its number, also where the one given has none
+        self._stream = _stream_of_copies(self._device) if gpu else None
         if self._stream is not None:
             # The zeros may not be written yet, nor what had this memory before be done with it.
-            self._stream.wait_stream(torch.cuda.current_stream(device))
+            self._stream.wait_stream(torch.cuda.current_stream(self._device))
             for kept in (self._device_images, self._device_labels):
                 kept.record_stream(self._stream)  # dropped in the middle of a copy, it is nobody else's until the end
 
@@ -113,7 +114,8 @@ class _Slot:
         np.take(split.images, index, axis=0, out=self._host_images.numpy(), mode="wrap")
         np.take(split.labels, index, axis=0, out=self._host_labels.numpy(), mode="wrap")
         if self._stream is not None and self._arrived is not None:
-            with torch.cuda.stream(self._stream):
+            # Every thread begins on the first GPU, and to go back there from a stream would take memory of it.
+            with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
                 self._device_images.copy_(self._host_images, non_blocking=True)
                 self._device_labels.copy_(self._host_labels, non_blocking=True)
                 self._arrived.record(self._stream)
@@ -122,7 +124,8 @@ class _Slot:
     def images(self) -> Tensor:
         """The images, once they have arrived, for the stream that asks."""
         if self._arrived is not None:
-            self._arrived.wait()
+            # Of this device: without being told, torch takes the stream of the current one.
+            self._arrived.wait(torch.cuda.current_stream(self._device))
         return self._device_images
 
     @property
@@ -133,7 +136,7 @@ class _Slot:
     def done(self) -> None:
         """The stream that asked has read what it wanted."""
         if self._consumed is not None:
-            self._consumed.record()
+            self._consumed.record(torch.cuda.current_stream(self._device))
 
 
 @functools.cache
