@@ -26,14 +26,11 @@ class Replayed:
 
     def _run(self) -> None:
         if self._graph is None and self._calls < WARM_UP:
-            self._calls += 1
             self._aside()
+            self._calls += 1
             return
         if self._graph is None:
-            self._graph = torch.cuda.CUDAGraph()
-            # Other threads may go on copying batches meanwhile.
-            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-                self._function()
+            self._graph = self._captured()
         self._graph.replay()
 
     def _aside(self) -> None:
@@ -41,6 +38,20 @@ class Replayed:
         if self._stream is None:
             self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
+        try:
+            with torch.cuda.stream(self._stream):
+                self._function()
+        finally:
+            # Also after an error: what was begun still writes, and others may be given its memory.
+            torch.cuda.current_stream().wait_stream(self._stream)
+
+    def _captured(self) -> torch.cuda.CUDAGraph:
+        """The whole function: after an error in the middle there is no graph, and the next call captures anew."""
+        graph = torch.cuda.CUDAGraph()
+        # torch's own stream for captures is one of the device that was first captured on, and no other.
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        # Twice: torch leaves the stream of a capture that fails at its end in place. And other threads may go on
+        # copying batches meanwhile.
+        with torch.cuda.stream(stream), torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             self._function()
-        torch.cuda.current_stream().wait_stream(self._stream)
+        return graph
