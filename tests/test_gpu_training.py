@@ -237,3 +237,22 @@ def test_weight_gradients_beside_the_backward_pass_are_the_usual_ones() -> None:
         torch.testing.assert_close(ours, dx, rtol=1e-3, atol=1e-3)
         assert layer.weight.grad is not None and layer.weight.grad.stride() == layer.weight.stride()
         torch.testing.assert_close(layer.weight.grad, dw, rtol=1e-2, atol=1e-2)
+
+
+def test_a_weight_gradient_that_fails_does_not_spoil_the_capture_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from adaste.kernels.aside import Sidetrack
+
+    def failing(dy: Tensor, *others: Any, **settings: Any) -> Any:
+        dy.add(1)  # the other stream has begun
+        raise InterruptedError
+
+    monkeypatch.setattr("adaste.kernels.aside._backward", failing)
+    sidetrack, images = Sidetrack(GPU), torch.ones(8, 8, 4, 4, device=GPU)
+    weight = nn.Parameter(torch.ones(8, 8, 1, 1, device=GPU))
+    # A stream that is not joined would be the error that is seen.
+    with pytest.raises(InterruptedError), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        try:
+            images.add_(1)
+            sidetrack.weight_gradient(images, images, weight, (1, 1), (0, 0))
+        finally:
+            sidetrack.join()

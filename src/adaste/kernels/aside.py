@@ -28,11 +28,12 @@ class Sidetrack:
     def weight_gradient(self, dy: Tensor, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any) -> None:
         """Compute `weight.grad`, beginning when all that was asked for so far is done."""
         self._stream.wait_stream(torch.cuda.current_stream())
+        # Not to be freed, and overwritten, by the other stream while this one still reads them. From here on there is
+        # something to join, whatever happens: a capture in which the streams part for good cannot be ended.
+        self._used += [dy, x]
         with torch.cuda.stream(self._stream):
             gradient = _backward(dy, x, _aligned(weight), stride, padding, wanted=(False, True))[1]
             weight.grad = gradient[:, : weight.shape[1]].contiguous(memory_format=torch.channels_last)
-        # Not to be freed, and overwritten, by the other stream while this one still reads them.
-        self._used += [dy, x]
 
     def join(self) -> None:
         """The current stream goes on when all weight gradients are there."""
