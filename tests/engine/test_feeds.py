@@ -130,6 +130,44 @@ def test_a_feed_dropped_half_way_takes_its_thread_along() -> None:
     assert not _readers()
 
 
+class _Collecting(_Slow):
+    """A split whose second batch is read when the feed is dropped, by a thread that looks for garbage first."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split)
+        self.dropped, self.reads = threading.Event(), 0
+
+    @property
+    def images(self) -> np.ndarray:
+        if threading.current_thread() in _readers():
+            self.reads += 1
+            if self.reads == 2:
+                assert self.dropped.wait(timeout=30)
+                gc.collect()
+        return self._split.images
+
+
+def test_a_feed_found_as_garbage_by_its_own_thread_ends_it_quietly(monkeypatch) -> None:
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    split = _Collecting(small_data().train)
+    feed = Streaming(split, CPU, 5)
+    feed.itself = feed  # not found by counting references
+    gc.disable()
+    try:
+        feed.start(ORDER, 0)
+        feed.advance()
+        (reader,) = _readers()
+        del feed
+        split.dropped.set()
+        reader.join(timeout=30)
+    finally:
+        gc.enable()
+    assert not reader.is_alive()
+    assert split.reads == 2
+    assert not said
+
+
 def test_a_feed_beside_another_does_not_disturb_it() -> None:
     for feed in (Streaming(small_data().train, CPU, 5), Resident(small_data().train, CPU)):
         one, other = Walk(feed, CPU), Walk(feed.beside(), CPU)

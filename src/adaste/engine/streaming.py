@@ -52,8 +52,9 @@ class Streaming(Feed):
 
 def _read_ahead(split: Split, slots: list["_Slot"], order: np.ndarray) -> Generator["_Slot", None, None]:
     """The batches of a pass in their slots, read by a thread. It knows nothing of the feed: one dropped ends it."""
-    free: queue.Queue[_Slot] = queue.Queue()
-    ready: queue.Queue[_Slot | BaseException] = queue.Queue()
+    # Simple ones: a dropped feed may be found as garbage, and its pass closed, in the middle of a get or a put.
+    free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
+    ready: queue.SimpleQueue[_Slot | BaseException] = queue.SimpleQueue()
     stopped = threading.Event()
     for slot in slots:
         free.put(slot)
@@ -82,8 +83,9 @@ def _read_ahead(split: Split, slots: list["_Slot"], order: np.ndarray) -> Genera
         stopped.set()
         for slot in slots:
             free.put(slot)
-        # At the end of the interpreter other threads stand still for ever, and so would who waits for one.
-        if not sys.is_finalizing():
+        # At the end of the interpreter other threads stand still for ever, and so would who waits for one. And a feed
+        # may be found as garbage by its own thread, which cannot wait for itself.
+        if not sys.is_finalizing() and threading.current_thread() is not thread:
             thread.join()
 
 
