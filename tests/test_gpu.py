@@ -102,6 +102,25 @@ def test_a_captured_step_equals_the_reference(method: Method) -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5 * float(other.detach().abs().max()) + 1e-12)
 
 
+def test_a_learning_rate_set_by_hand_reaches_a_captured_step() -> None:
+    model = cuda_model()
+    base = partial(torch.optim.SGD, lr=0.1)
+    optimizer = LatentOptimizer(adaste.binary_weights(model), base=base, estimator=FullPrecision(), compile=True)
+    gradients(model, 0)
+    for _ in range(3):
+        optimizer.step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        optimizer.step()
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    optimizer.step()
+    before = [latent.detach().clone() for latent in latents(optimizer)]
+    graph.replay()
+    for one, other in zip(latents(optimizer), before, strict=True):
+        assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", ["full precision", "AdaSTE, annealed", "MD-tanh", "BinaryConnect"])
 def test_a_poisoned_gradient_leaves_its_latent_and_is_reported(name: str, compiled: bool) -> None:

@@ -123,6 +123,30 @@ def test_a_learning_rate_set_by_hand_does_not_compile_anew() -> None:
             train(model, optimizer, range(step, step + 1))
 
 
+@pytest.mark.parametrize("setting", ["compile", "capturable"])
+def test_a_learning_rate_set_by_hand_goes_where_a_captured_step_reads_it(setting: str) -> None:
+    model = small_model()
+    optimizer = make(model, **{setting: True})
+    optimizer.add_param_group({"params": [("extra", nn.Parameter(torch.ones(3)))], "lr": 2.0})
+    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizer.param_groups[0]["lr"] = 0.5
+    train(model, optimizer, range(1))
+    for rate, group in zip(rates, optimizer.param_groups, strict=True):
+        assert group["lr"] is rate
+    assert (float(rates[0]), float(rates[-1])) == (0.5, 2.0)
+
+
+def test_a_learning_rate_that_groups_share_is_set_by_hand_for_one_of_them() -> None:
+    model = small_model()
+    optimizer = make(model, base=partial(torch.optim.SGD, lr=torch.tensor(0.1), fused=True), capturable=True)
+    optimizer.add_param_group({"params": [("extra", nn.Parameter(torch.ones(3)))]})
+    optimizer.param_groups[0]["lr"] = 0.5
+    train(model, optimizer, range(1))
+    first, *others = (float(group["lr"]) for group in optimizer.param_groups)
+    assert first == 0.5
+    assert others == pytest.approx([0.1] * len(others))
+
+
 def test_capturable_keeps_time_and_rates_in_tensors() -> None:
     model = small_model()
     optimizer = make(model, AdaSTE(mu=Geometric(start=1, stop=100, length=4)), capturable=True)

@@ -22,6 +22,7 @@ from adaste.states import (
     base_state,
     changed_by,
     first_state,
+    keep_rates,
     loaded_group,
     new_state,
     outside_parameters,
@@ -74,6 +75,7 @@ class LatentOptimizer(Optimizer):
         self._steps: int | Tensor = 0
         self._guard = GradientGuard()
         self._compiled = CompiledStep()
+        self._rates: dict[int, Tensor] = {}
         self._rounded = False
         super().__init__(params, {"estimator": estimator, "averaging": averaging})
         if compile or capturable:
@@ -85,6 +87,7 @@ class LatentOptimizer(Optimizer):
         self.defaults = {**self.base.defaults, **self.defaults}
         for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
             self._adopt_settings(group, base_group)
+        self._keep_rates()
         self._write_weights(self._cells())
 
     @property
@@ -130,6 +133,7 @@ class LatentOptimizer(Optimizer):
         if hasattr(self, "base"):  # not yet while torch's constructor adds the first groups
             self.base.add_param_group(self._base_group(group))
             self._adopt_settings(group, self.base.param_groups[-1])
+            self._keep_rates()
             self._write_weights([cell for cell in self._cells() if cell.group == len(self.param_groups) - 1])
 
     @overload
@@ -152,8 +156,7 @@ class LatentOptimizer(Optimizer):
             cells = list(self._cells())
             moving = [cell for cell in cells if cell.moves]
             moments, jobs = self._plan(moving, names=[cell.name for cell in cells])
-            for group in self.param_groups:
-                self._keep_rate_in_tensor(group)  # a user may have put a number there
+            self._keep_rates()
             if self._compile and jobs and self._compiled.suits(self.base, self.param_groups, moving):
                 self._compiled.step(self.base, self.param_groups, moving, moments, jobs, self._steps)
             else:
@@ -254,7 +257,7 @@ class LatentOptimizer(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_guard" not in self.__dict__:
-            self._guard, self._compiled, self._rounded = GradientGuard(), CompiledStep(), False
+            self._guard, self._compiled, self._rates, self._rounded = GradientGuard(), CompiledStep(), {}, False
 
     def _cells(self) -> Iterator[Cell]:
         slot = 0
@@ -302,13 +305,12 @@ class LatentOptimizer(Optimizer):
         """Our group shows the base's settings too; from then on ours are the ones that schedulers and users change."""
         for name, value in base_group.items():
             group.setdefault(name, value)
-        self._keep_rate_in_tensor(group)
         if isinstance(self._steps, Tensor) and self._steps.device.type == "cuda" and "capturable" in group:
             group["capturable"] = True  # the base counts its steps on the device, too
 
-    def _keep_rate_in_tensor(self, group: dict[str, Any]) -> None:
-        if isinstance(self._steps, Tensor) and not isinstance(group["lr"], Tensor):
-            group["lr"] = torch.tensor(group["lr"], dtype=torch.float32, device=self._steps.device)
+    def _keep_rates(self) -> None:
+        if isinstance(self._steps, Tensor):
+            keep_rates(self.param_groups, self._rates, self._steps.device)
 
     @property
     def _kind_of_base(self) -> str:

@@ -32,6 +32,18 @@ def base_settings(group: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in group.items() if name not in own}
 
 
+def keep_rates(groups: list[dict[str, Any]], own: dict[int, Tensor], device: torch.device) -> None:
+    """Put learning rates that are numbers into tensors, that of each group always into the same one of its `own`.
+
+    A user may put a number there at any time. The tensor of before is not given up: a CUDA graph may read it.
+    """
+    for place, group in enumerate(groups):
+        if not isinstance(group["lr"], Tensor):
+            rate = own.setdefault(place, torch.zeros((), dtype=torch.float32, device=device))
+            # Copied from the host, which no graph can hold: one that filled it in would undo all later changes.
+            group["lr"] = rate.copy_(torch.tensor(group["lr"]))
+
+
 def loaded_group(saved: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """A group with the base optimizer's settings of a saved one; a learning rate in a tensor stays in that tensor.
 
