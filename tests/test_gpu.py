@@ -150,6 +150,24 @@ def test_a_poisoned_gradient_leaves_its_latent_and_is_reported(name: str, compil
     optimizer.check_gradients()
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_state_that_is_loaded_leaves_poisoned_gradients_behind(compiled: bool) -> None:
+    model = cuda_model()
+    optimizer = METHODS["AdaSTE"].optimizer(model, compile=compiled)
+    gradients(model, 0)
+    optimizer.step()
+    state = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    model[0].weight.grad[0, 0] = float("nan")
+    optimizer.step()
+    model.load_state_dict(state[0])
+    optimizer.load_state_dict(state[1])
+    for step in range(1, 4):
+        gradients(model, step)
+        optimizer.step()
+        torch.cuda.synchronize()
+    optimizer.check_gradients()
+
+
 def test_a_poisoned_gradient_is_reported_by_a_later_step_without_being_asked() -> None:
     model = cuda_model()
     optimizer = METHODS["AdaSTE"].optimizer(model)

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from contract.methods import small_model
+from latent_optimizers import make
 
 from adaste.guard import GradientGuard, NonFiniteGradientError
 
@@ -18,6 +20,16 @@ def test_the_worst_gradient_of_every_parameter_is_remembered_until_it_is_told() 
         guard.raise_pending([*names, "d"])
     assert error.value.names == ["b", "d"]
     guard.raise_pending([*names, "d"])
+
+
+def test_what_was_met_before_a_state_was_loaded_is_no_news() -> None:
+    model = small_model()
+    optimizer = make(model)
+    state = optimizer.state_dict()
+    # As on a GPU, where the news is not yet told.
+    optimizer._guard._remember(CPU, torch.tensor([float("nan")]), [0], 1)
+    optimizer.load_state_dict(state)
+    optimizer.check_gradients()
 
 
 def test_many_names_are_shortened() -> None:

@@ -62,6 +62,12 @@ class GradientGuard:
         """Raise for what was met on any device so far; waits for the devices."""
         self._raise({device: largest.cpu() for device, largest in self._largest.items()}, names)
 
+    def forget(self) -> None:
+        """Whatever was met so far is no news any more."""
+        for norms in self._largest.values():
+            norms.zero_()
+        self._arriving.clear()
+
     def _remember(self, device: torch.device, norms: Tensor, slots: list[int], count: int) -> None:
         largest = self._largest.get(device, torch.zeros(0, device=device))
         if len(largest) != count:  # a group was added since
@@ -98,9 +104,7 @@ class GradientGuard:
             if not finite
         ]
         if found:
-            for norms in self._largest.values():
-                norms.zero_()
-            self._arriving.clear()
+            self.forget()
             raise NonFiniteGradientError(found)
 
 

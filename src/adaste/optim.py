@@ -51,7 +51,8 @@ class LatentOptimizer(Optimizer):
                 with a warning.
     capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
                 weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base
-                must be able to do the same: SGD(fused=True), Adam(capturable=True).
+                must be able to do the same: SGD(fused=True), Adam(capturable=True). Between replays, change a learning
+                rate in its tensor, as torch's schedulers do: a number is read by steps that are not replayed.
 
     Making it overwrites the weights of the network by what the estimator gives for the first step. The latents are
     float32 (float64 for float64 weights), whatever the type of the weights. A network loaded from a file is loaded
@@ -226,7 +227,8 @@ class LatentOptimizer(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a `state_dict`; the same groups, shapes, estimators and kind of base optimizer are required.
 
-        Else nothing changes. Whether values live in tensors (`compile`, `capturable`) need not be the same.
+        Else nothing changes. Whether values live in tensors (`compile`, `capturable`) need not be the same. The base
+        optimizer gets new tensors: a CUDA graph that holds a step must be captured anew.
         """
         self._refuse_while_rounded("load_state_dict()")
         state_dict = changed_by(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
@@ -245,6 +247,7 @@ class LatentOptimizer(Optimizer):
         base_groups = self.base.state_dict()["param_groups"]
         self.base.load_state_dict({**around, "state": {**of_base, **among}, "param_groups": base_groups})
         self._steps = self._steps.fill_(steps) if isinstance(self._steps, Tensor) else steps
+        self._guard.forget()  # the steps that met it are left behind
         self._write_weights(cells, unless_close=True)
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
