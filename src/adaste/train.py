@@ -60,7 +60,7 @@ class Training:
         engine: str = "auto",
         world: World = ALONE,
     ) -> None:
-        self.recipe, self.dataset, self.device, self.world = recipe, dataset, device, world
+        self.recipe, self.dataset, self.world = recipe, dataset, world
         self.epoch, self.step = 0, 0
         kept, self._held_out = _divided(dataset.train, recipe.holdout)
         self._share = world.share(recipe.batch)
@@ -77,6 +77,7 @@ class Training:
         self.feed = choose_feed(kept, device, self._share)
         self._planner = Planner(recipe, self._augmentation, self.feed, world, rates)
         self._walk = Walk(self.feed, device)
+        self.device = self._walk.device
         self._train = TrainingStep(
             network=self._parallel(),
             optimizer=self.optimizer,

@@ -228,3 +228,19 @@ def test_evaluation_in_the_middle_of_an_epoch_changes_nothing() -> None:
     wanted = timeless(finished(whole))
     assert timeless(list(disturbed.run(disturbed.evaluate))) == wanted
     assert_same(weights_of(disturbed), weights_of(whole))
+
+
+def test_a_device_without_a_number_gets_that_of_the_current_one() -> None:
+    with torch.cuda.device(CUDA):
+        training = Training(RECIPES["annealed"], small_data(), device=torch.device("cuda"), engine="graph")
+    assert training.device == training._walk.device == CUDA
+
+
+@several_devices
+def test_a_training_stays_on_its_device_whichever_is_current_later() -> None:
+    made = RECIPES["annealed"]
+    wanted = timeless(finished(training_on_gpu(made)))
+    with torch.cuda.device(CUDA):
+        training = Training(made, small_data(), device=torch.device("cuda"), engine="graph")
+    with torch.cuda.device(1):
+        assert timeless(finished(training)) == wanted

@@ -24,8 +24,9 @@ class Walk:
     """Passes over the images of a feed, one step after the other."""
 
     def __init__(self, feed: Feed, device: torch.device) -> None:
-        self.feed, self.device = feed, device
+        self.feed = feed
         self._position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.device = self._position.device  # with its number: "cuda" alone is whichever device is current
         self._plan: dict[str, Tensor] = {}
 
     def begin(self, order: Tensor, draws: dict[str, Tensor], first: int = 0) -> None:
