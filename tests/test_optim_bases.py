@@ -213,6 +213,14 @@ def test_what_a_base_keeps_beside_the_states_of_its_parameters_is_saved() -> Non
         assert torch.equal(one, two) and torch.equal(two, three)
 
 
+def test_a_base_without_a_rate_can_have_its_time_in_tensors() -> None:
+    one, other = small_model(), small_model()
+    for model, capturable in ((one, True), (other, False)):
+        torch.manual_seed(3)
+        train(model, make(model, FullPrecision(), base=Counting, capturable=capturable), range(3))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
 def test_what_a_base_changes_among_its_settings_is_kept_shown_and_saved() -> None:
     alone, wrapped, other = small_model(), small_model(), small_model(seed=1)
     base = partial(Growing, lr=1e-3)

@@ -38,7 +38,7 @@ def keep_rates(groups: list[dict[str, Any]], own: dict[int, Tensor], device: tor
     A user may put a number there at any time. The tensor of before is not given up: a CUDA graph may read it.
     """
     for place, group in enumerate(groups):
-        if not isinstance(group["lr"], Tensor):
+        if "lr" in group and not isinstance(group["lr"], Tensor):  # a few optimizers have none
             rate = own.setdefault(place, torch.zeros((), dtype=torch.float32, device=device))
             # Copied from the host, which no graph can hold: one that filled it in would undo all later changes.
             group["lr"] = rate.copy_(torch.tensor(group["lr"]))
@@ -51,7 +51,7 @@ def loaded_group(saved: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """
     fixed = ("params", "param_names", "estimator", "averaging", "capturable", "foreach", "fused")
     kept: dict[str, Any] = {name: value for name, value in own.items() if name in fixed}
-    rate = own.get("lr")  # a few optimizers have none
+    rate = own.get("lr")
     if isinstance(rate, Tensor):
         kept["lr"] = rate.fill_(float(saved["lr"]))
     elif rate is not None:
