@@ -109,7 +109,8 @@ def test_a_run_whose_node_is_lost_goes_on_elsewhere_and_gives_the_same_bits(
     assert main([*chosen, "--ray", nodes.address, *ONE_THREAD]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sorted(line.split(":")[0] for line in lines) == ["digits, seed 0", "digits, seed 1"]  # and nothing of Ray's
-    assert [start["from_epoch"] > 0 for start in starts_of(jobs[0].folder)] == [False, True]
+    resumed = [(start["from_epoch"], start["from_step"]) > (0, 0) for start in starts_of(jobs[0].folder)]
+    assert resumed == [False, True]
     assert len(starts_of(jobs[1].folder)) == 1
     small_run(jobs[0].recipe, tmp_path / "local", load("digits"), USUAL)
     assert outcome(jobs[0].folder) == outcome(tmp_path / "local")
