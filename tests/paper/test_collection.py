@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from paper_runs import a_recipe, a_run, write_run
 
+from adaste.paper import collection
 from adaste.paper.collection import Address, Run, collect, read_run
+from adaste.records import Record
+from adaste.results import read_records
 
 
 def written(root: Path, name: str = "one", **changes: int) -> tuple[Run, Path]:
@@ -38,6 +41,37 @@ def test_runs_are_found_at_any_depth_and_in_order(tmp_path: Path) -> None:
     found = collect(tmp_path)
     assert [run.recipe.seed for run in found.runs] == [2, 1]
     assert found.problems == ()
+
+
+def test_runs_behind_links_are_found_and_each_counts_once(tmp_path: Path) -> None:
+    root = tmp_path / "results"
+    written(tmp_path, "another disk/runs/far", seed=1)
+    written(root, "near", seed=2)
+    (root / "linked").symlink_to(tmp_path / "another disk")
+    (root / "latest").symlink_to("near")
+    (root / "near" / "around").symlink_to(root)
+    found = collect(root)
+    assert [run.folder for run in found.runs] == [root / "linked/runs/far", root / "near"]
+    assert found.problems == ()
+
+
+def test_a_run_that_ends_while_it_is_read_is_unfinished_or_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = written(tmp_path)
+    records, result = ((folder / name).read_text() for name in ("metrics.jsonl", "result.json"))
+    (folder / "metrics.jsonl").write_text(records[: records.index("\n") + 1])
+    (folder / "result.json").unlink()
+
+    def read_and_end(folder: Path) -> list[Record]:
+        found = read_records(folder)
+        (folder / "metrics.jsonl").write_text(records)
+        (folder / "result.json").write_text(result)
+        return found
+
+    monkeypatch.setattr(collection, "read_records", read_and_end)
+    assert only_problem(tmp_path) == "not finished: 1 of 3 epochs"
+    assert len(collect(tmp_path).runs) == 1
 
 
 def test_a_run_of_another_recipe_is_kept_without_an_address(tmp_path: Path) -> None:

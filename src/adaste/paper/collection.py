@@ -1,6 +1,7 @@
 """The runs in a folder: each with what it wrote, where it belongs in the paper, and what is wrong with the others."""
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -114,7 +115,8 @@ def collect(root: Path) -> Collection:
 def read_run(folder: Path) -> Run:
     """The finished run in `folder`; an error that says what is missing or damaged."""
     recipe = read_recipe(folder / "recipe.json")
-    records, result = read_records(folder), read_result(folder)
+    # The result first: a run that is being made writes it last, and where it is there the records are complete.
+    result, records = read_result(folder), read_records(folder)
     if result is None:
         raise ValueError(f"not finished: {len(records)} of {recipe.epochs} epochs")
     if len(records) != recipe.epochs:
@@ -172,7 +174,17 @@ def _addresses(data: str) -> Iterator[Address]:
 
 
 def _folders(root: Path) -> list[Path]:
-    return sorted(path.parent for path in root.rglob("recipe.json"))
+    """Those that hold a recipe, also behind links, as to another disk; each once, however many lead to it."""
+    found, seen = [], set[Path]()
+    for name, below, files in os.walk(root, followlinks=True):
+        folder = Path(name)
+        below.sort(key=lambda other: (folder.joinpath(other).is_symlink(), other))  # by its own name where it has one
+        if (real := folder.resolve()) in seen:
+            below.clear()
+        elif "recipe.json" in files:
+            found.append(folder)
+        seen.add(real)
+    return sorted(found)
 
 
 def _environments(path: Path) -> list[dict[str, Any]]:
