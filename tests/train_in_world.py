@@ -37,12 +37,12 @@ def recipes() -> dict[str, Recipe]:
 
 
 def die_once(mark: Path, rank: int) -> None:
-    """Make the process of rank 1 kill itself at its 40th step, if none has before."""
+    """Make the process of rank 1 kill itself at its 45th step, if none has before."""
     step, made = TrainingStep.__call__, []
 
     def mortal(self: TrainingStep) -> None:
         made.append(0)
-        if rank == 1 and len(made) == 40 and not mark.exists():
+        if rank == 1 and len(made) == 45 and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         step(self)

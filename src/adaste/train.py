@@ -40,6 +40,8 @@ from adaste.sync_norm import synchronize_norms
 from adaste.watch import SignWatch
 from adaste.weights import binary_weights
 
+NOTHING_YET = Progress(0.0, 0.0, 0.0, -1)
+
 
 class Training:
     """A recipe at work on a device.
@@ -123,7 +125,7 @@ class Training:
         self._walk.begin(*self._planner.plan(self.epoch), first=first)
         if first == 0:
             self._watch.restart()
-            self._train.resume(Progress(0.0, 0.0, 0.0, -1))
+            self._train.resume(NOTHING_YET)
         self.model.train()
         while self.step < self.steps_per_epoch:
             try:
@@ -136,20 +138,13 @@ class Training:
             after_step()
         if self.epoch + 1 < self.recipe.epochs:
             self._planner.look_ahead(self.epoch + 1)  # while a GPU still works off its steps
-        progress = self._finished()
+        progress = self._checked_progress()
         seconds = time.perf_counter() - started
         images = (self.steps_per_epoch - first) * self.recipe.batch
         return self._record(progress, seconds, images / seconds, tested)
 
-    def _finished(self) -> Progress:
-        """The totals of the epoch over all processes, if nothing went wrong in it."""
-        progress = self._checked_progress()
-        values = torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64, device=self.device)
-        total, correct, seen = self.world.add(values).tolist()
-        return Progress(total, correct, seen, -1)
-
     def _checked_progress(self) -> Progress:
-        """The totals so far; an error, in all processes, if a loss, a gradient or a latent was not finite in any."""
+        """The totals so far of all processes; an error, in all, if a loss, gradient or latent was not finite in any."""
         progress = self._train.progress()
         bad = self.world.largest(progress.first_bad, self.device)
         try:
@@ -160,7 +155,9 @@ class Training:
             raise DivergedError(self.epoch, bad, "the loss was not finite")
         if not self._watch.latents_are_finite():
             raise DivergedError(self.epoch, bad, "latent weights were not finite")
-        return progress
+        values = torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64, device=self.device)
+        total, correct, seen = self.world.add(values).tolist()
+        return Progress(total, correct, seen, -1)
 
     def _record(
         self, progress: Progress, seconds: float, speed: float, tested: Callable[[nn.Module, float], None]
@@ -215,7 +212,8 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         self.epoch, self.step = state["epoch"], state["step"]
         self._train.renew()
-        self._train.resume(Progress(**state["progress"]))
+        # What all processes had met, of whatever number they were, is counted once.
+        self._train.resume(Progress(**state["progress"]) if self.world.leads else NOTHING_YET)
         self._watch.load(state["signs"])
         torch.set_rng_state(state["random"])
         if state["random_on_device"] is not None and self.device.type == "cuda":
