@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from torch import nn
 from train_in_world import recipes
 
 from adaste.data import Dataset
-from adaste.distributed import World, join_world, local_device
+from adaste.distributed import World, join_world, local_device, name_of_start
 from adaste.engine.evaluation import PADDING, evaluation_order
 from adaste.results import read_records
 from adaste.sync_norm import SynchronizedBatchNorm, synchronize_norms
@@ -95,6 +97,20 @@ def test_without_torchrun_a_process_is_alone(monkeypatch) -> None:
     assert World().leads
     assert not World(1, 2).leads
     assert local_device(CPU) == CPU
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_the_processes_of_every_start_agree_on_a_name_that_is_new(size: int) -> None:
+    store = dist.HashStore()
+    store.set_timeout(timedelta(seconds=20))
+    store.set("asks-1", "of a process that has died before it was answered")
+    names = []
+    for _ in range(3):
+        with ThreadPoolExecutor(size) as processes:
+            found = set(processes.map(lambda rank: name_of_start(store, rank, size), range(size)))
+        assert len(found) == 1
+        names += found
+    assert len(set(names)) == 3
 
 
 def _norm_worker(rank: int, folder: str) -> None:

@@ -1,6 +1,8 @@
 """One process among several of a run (DDP), or alone."""
 
 import os
+import secrets
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,16 +76,34 @@ def join_world(device: torch.device) -> World:
     if device.type == "cuda":
         torch.cuda.set_device(device)  # where NCCL puts what it exchanges
     store, rank, size = next(rendezvous("env://"))
-    # After a restart torchrun's store still holds the addresses of processes that have died: whoever reads one of them
-    # waits for half an hour. So every start has names of its own there.
-    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
-        store=dist.PrefixStore(f"start-{start}", store),  # type: ignore[attr-defined]
+        store=dist.PrefixStore(name_of_start(store, rank, size), store),  # type: ignore[attr-defined]
         rank=rank,
         world_size=size,
     )
     return World(rank, size)
+
+
+def name_of_start(store: Any, rank: int, size: int) -> str:
+    """A name that the processes of this start agree on, which no earlier start had.
+
+    After a restart torchrun's store still holds the addresses of processes that have died, and whoever reads one of
+    them waits for half an hour: every start needs a place of its own there. Torchrun's count of restarts does not name
+    it, because every machine counts only what has failed on itself.
+    """
+    own = secrets.token_hex(8)
+    if rank:
+        store.set(f"asks-{rank}", own)
+        name: str = store.get(f"answer-{own}").decode()  # waits for it
+        store.set(f"joins-{name}-{rank}", "")
+        return name
+    for other in range(1, size):
+        while not store.check([f"joins-{own}-{other}"]):
+            # Again and again: the first question may be one of an earlier start.
+            store.set(f"answer-{store.get(f'asks-{other}').decode()}", own)
+            time.sleep(0.02)
+    return own
 
 
 def leave_world() -> None:
