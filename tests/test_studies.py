@@ -189,6 +189,15 @@ def test_a_run_whose_files_cannot_be_read_stops_nobody_else(
     assert file in (unreadable.problem or "")
 
 
+def test_a_run_whose_folder_is_removed_stops_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "python", 'case "$5" in *bop*) rm -r "$(dirname "$5")"; exit 3;; esac')
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    jobs = [job("digits-mlp-bop", tmp_path / "runs"), job("digits-mlp-adaste", tmp_path / "runs")]
+    removed, other = Study(jobs, Processes()).run(lambda statuses: None)
+    assert (removed.state, removed.problem) == (State.FAILED, "exit code 3")
+    assert other.state is State.DONE
+
+
 def test_a_study_needs_processes(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one process, got 0"):
         Processes(0)

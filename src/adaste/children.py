@@ -67,7 +67,10 @@ class Child:
         """Why it ended with this code: the last line it printed."""
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
-        with self._log.open("rb") as log:
-            log.seek(self._start_of_log)
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        try:
+            with self._log.open("rb") as log:
+                log.seek(self._start_of_log)
+                lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        except OSError:  # whoever removes a run's folder ends that run, and must not end the others
+            lines = []
         return lines[-1].removeprefix("error: ") if lines else f"exit code {code}"
