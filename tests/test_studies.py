@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from small_runs import small_recipe, small_run
 from waiting import soon, wait_until
 
 from adaste.cli import main
@@ -187,6 +188,17 @@ def test_a_run_whose_files_cannot_be_read_stops_nobody_else(
     unreadable, other = Study(jobs, Processes()).run(lambda statuses: None)
     assert other.state is State.DONE
     assert file in (unreadable.problem or "")
+
+
+def test_records_of_the_same_moment_are_all_seen(tmp_path: Path) -> None:
+    mine = job("digits-mlp-bop", tmp_path)
+    small_run(small_recipe(epochs=2), mine.folder)
+    path, study = mine.folder / "metrics.jsonl", Study([mine], Processes())
+    lines = path.read_text().splitlines(keepends=True)
+    for count in (1, 2):
+        path.write_text("".join(lines[:count]))
+        os.utime(path, (1e9, 1e9))
+        assert len(study.statuses()[0].records) == count
 
 
 def test_a_run_whose_folder_is_removed_stops_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

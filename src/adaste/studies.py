@@ -155,7 +155,7 @@ class Study:
         self._waiting = list(self._jobs.values())
         self._taken: set[Path] = set()
         self._ended: dict[Path, Status] = {}
-        self._read: dict[Path, tuple[int, list[Record]]] = {}
+        self._read: dict[Path, tuple[tuple[float, int], list[Record]]] = {}
         self._signals: list[int] = []
 
     @property
@@ -194,10 +194,12 @@ class Study:
     def _seen(self, job: Job, state: State, problem: str | None = None) -> Status:
         path = job.folder / "metrics.jsonl"
         try:
-            changed = path.stat().st_mtime_ns if path.exists() else 0
+            known = path.stat() if path.exists() else None
+            # The size, too: some file systems count in seconds, and there may be several epochs in one.
+            changed = (known.st_mtime, known.st_size) if known else (0.0, 0)
             if job.folder not in self._read or self._read[job.folder][0] != changed:
                 self._read[job.folder] = changed, read_records(job.folder)
-            return Status(job, state, self._read[job.folder][1], read_result(job.folder), problem, changed / 1e9)
+            return Status(job, state, self._read[job.folder][1], read_result(job.folder), problem, changed[0])
         except (OSError, ValueError) as error:  # files of one run, damaged or gone, are no reason to end the others
             return Status(job, state, problem=problem or str(error))
 
