@@ -100,6 +100,22 @@ def test_a_closed_terminal_stops_a_study_unless_it_was_told_to_go_on(
     assert status.state is (State.DONE if stopped_by is None else State.STOPPED)
 
 
+def test_a_run_that_could_not_save_when_asked_to_stop_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "python", "trap 'echo error: no space; exit 1' TERM; touch ready; while :; do sleep 0.05; done")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    def interrupt() -> None:
+        wait_until((tmp_path / "ready").exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    soon(interrupt)
+    study = Study([job("digits-mlp-adaste", tmp_path / "runs")], Processes())
+    (status,) = study.run(lambda statuses: None)
+    assert (status.state, status.problem, study.stopped_by) == (State.FAILED, "no space", signal.SIGINT)
+
+
 def test_a_second_signal_kills_the_children(tmp_path: Path) -> None:
     study = Impatient([job("digits-mlp-adaste", tmp_path, epochs=10_000)], Processes())
     started = time.monotonic()

@@ -23,6 +23,11 @@ class Ending:
     code: int
     problem: str | None = None
 
+    @property
+    def by_signal(self) -> bool:
+        """Whether a signal ended it: at once, or after it has saved, as `adaste` says by a code above 128."""
+        return self.code < 0 or self.code > 128
+
 
 class Child:
     """A process that makes a run in a folder that holds its recipe; what it prints goes to log.txt there.

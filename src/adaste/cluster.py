@@ -2,6 +2,7 @@
 
 import math
 import secrets
+import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -90,6 +91,7 @@ class Cluster:
                 self._ray.cancel(task)
 
     def kill(self) -> None:
+        self._stopped = True
         for folder, task in self._tasks.items():
             self._ray.cancel(task, force=True)
             (folder / self._mark).unlink(missing_ok=True)
@@ -99,7 +101,9 @@ class Cluster:
             made: Made = self._ray.get(task)
             _bring_to(folder, made.files)
             return made.ending
-        except (self._ray.exceptions.RayError, OSError) as error:
+        except self._ray.exceptions.RayError as error:
+            return Ending(-signal.SIGINT if self._stopped else 1, _in_a_line(error))
+        except OSError as error:
             return Ending(1, _in_a_line(error))
 
     def _hear_news(self) -> None:

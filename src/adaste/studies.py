@@ -214,7 +214,7 @@ class Study:
             self._taken.remove(folder)
             if ending.code == 0:
                 self._ended[folder] = self._seen(self._jobs[folder], State.DONE)
-            elif self._signals:
+            elif self._signals and ending.by_signal:
                 self._ended[folder] = self._seen(self._jobs[folder], State.STOPPED)
             else:
                 self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
