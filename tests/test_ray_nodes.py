@@ -33,7 +33,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
 
     def write(text: str) -> None:
         path = tmp_path / "python"
-        path.write_text(f'#!/bin/sh\ncd "$(dirname "$5")"\n{text}\n')
+        path.write_text(f'#!/bin/sh\ncd "$(dirname "$6")"\n{text}\n')
         path.chmod(0o700)
         monkeypatch.setattr(sys, "executable", str(path))
 

@@ -12,6 +12,7 @@ import pytest
 from small_runs import small_recipe, small_run
 from waiting import soon, wait_until
 
+from adaste.children import Child
 from adaste.cli import main
 from adaste.cli import options as cli_options
 from adaste.locks import is_taken
@@ -116,6 +117,14 @@ def test_a_run_that_could_not_save_when_asked_to_stop_has_failed(
     assert (status.state, status.problem, study.stopped_by) == (State.FAILED, "no space", signal.SIGINT)
 
 
+def test_modules_in_the_folder_where_a_study_is_started_are_not_taken_for_those_of_python(tmp_path: Path) -> None:
+    (tmp_path / "random.py").write_text("raise ImportError('mine')")
+    (tmp_path / "recipe.json").write_text(recipe("digits-mlp-adaste", epochs=1).to_json())
+    child = Child(tmp_path, ["--engine", "none"])
+    wait_until(lambda: child.ended() is not None)
+    assert "invalid choice: 'none'" in (tmp_path / "log.txt").read_text()
+
+
 def test_a_second_signal_kills_the_children(tmp_path: Path) -> None:
     study = Impatient([job("digits-mlp-adaste", tmp_path, epochs=10_000)], Processes())
     started = time.monotonic()
@@ -166,7 +175,8 @@ def test_children_get_options_variables_and_a_log_whose_last_line_is_the_problem
     place = Processes(options=["--keep", "3"], variables={"EXTRA": "more"})
     (status,) = Study([mine, mine], place).run(lambda statuses: None)
     first, last = (mine.folder / "log.txt").read_text().splitlines()
-    assert first == f"-m adaste.tied {os.getpid()} train {mine.folder}/recipe.json --folder {mine.folder} --keep 3 more"
+    training = f"train {mine.folder}/recipe.json --folder {mine.folder} --keep 3 more"
+    assert first == f"-P -m adaste.tied {os.getpid()} {training}"
     assert (last, status.problem) == ("error: of this kind", "of this kind")
 
 
@@ -218,7 +228,7 @@ def test_records_of_the_same_moment_are_all_seen(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_folder_is_removed_stops_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(tmp_path, "python", 'case "$5" in *bop*) rm -r "$(dirname "$5")"; exit 3;; esac')
+    program(tmp_path, "python", 'case "$6" in *bop*) rm -r "$(dirname "$6")"; exit 3;; esac')
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     jobs = [job("digits-mlp-bop", tmp_path / "runs"), job("digits-mlp-adaste", tmp_path / "runs")]
     removed, other = Study(jobs, Processes()).run(lambda statuses: None)

@@ -43,7 +43,8 @@ class Child:
         with self._log.open("ab") as log:
             self._start_of_log = log.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "adaste.tied", str(os.getpid()), *training],
+                # -P: the user's own random.py, here where the study was started, is none of Python's modules.
+                [sys.executable, "-P", "-m", "adaste.tied", str(os.getpid()), *training],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
