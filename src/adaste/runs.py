@@ -141,7 +141,8 @@ class _Run:
             try:
                 for record in self.training.run(self._after_step, self._keep_if_best):
                     self._take(record)
-                    self._save_if_due()
+                    if self.training.epoch < self.training.recipe.epochs:  # else it is saved and finished at once
+                        self._save_if_due()
                 return self._finish()
             except RuntimeError as error:
                 # Ctrl-C in a terminal also ends a compiler at work, and with it the step that waits for it.

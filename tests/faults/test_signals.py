@@ -10,7 +10,7 @@ from small_runs import Listener, outcome, small_run
 
 from adaste.checkpoint import Checkpoints
 from adaste.engine import TrainingStep
-from adaste.results import read_records
+from adaste.results import read_records, read_result
 from adaste.runs import Options
 from adaste.signals import StoppedError
 from adaste.train import Training
@@ -35,6 +35,17 @@ def test_a_signal_saves_and_stops_and_the_run_goes_on_later(tmp_path, whole, num
     small_run(MADE, tmp_path, observer=listener)
     assert listener.began == [moment]
     assert outcome(tmp_path) == whole
+
+
+def test_a_signal_after_the_last_epoch_lets_the_run_finish(tmp_path, whole) -> None:
+    class Late(Listener):
+        def epoch_ended(self, record) -> None:
+            if record.epoch + 1 == MADE.epochs:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    small_run(MADE, tmp_path, observer=Late())
+    assert outcome(tmp_path) == whole
+    assert read_result(tmp_path) is not None
 
 
 def test_a_signal_that_ends_the_compiler_too_stops_the_run_at_its_last_checkpoint(tmp_path, whole, monkeypatch) -> None:
