@@ -117,6 +117,23 @@ def test_a_run_that_could_not_save_when_asked_to_stop_has_failed(
     assert (status.state, status.problem, study.stopped_by) == (State.FAILED, "no space", signal.SIGINT)
 
 
+@pytest.mark.parametrize("error", [BrokenPipeError, SystemExit])
+def test_runs_save_also_where_nobody_watches_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    saving = "trap 'sleep 0.3; touch saved; exit 143' TERM; touch ready"
+    program(tmp_path, "python", f"{saving}; while :; do sleep 0.05; done")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    def watch(statuses: list[Status]) -> None:
+        if (tmp_path / "ready").exists():
+            raise error
+
+    with pytest.raises(error):
+        Study([job("digits-mlp-adaste", tmp_path / "runs")], Processes()).run(watch)
+    assert (tmp_path / "saved").exists()
+
+
 def test_modules_in_the_folder_where_a_study_is_started_are_not_taken_for_those_of_python(tmp_path: Path) -> None:
     (tmp_path / "random.py").write_text("raise ImportError('mine')")
     (tmp_path / "recipe.json").write_text(recipe("digits-mlp-adaste", epochs=1).to_json())

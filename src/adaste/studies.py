@@ -178,6 +178,10 @@ class Study:
                     if not self._taken:
                         return self.statuses()
                     time.sleep(INTERVAL)
+            except BaseException:
+                # A pipe's reader may have heard the same Ctrl-C (| tee), and rich then exits: the runs still save.
+                self._let_save()
+                raise
             finally:
                 self._place.kill()
 
@@ -208,6 +212,12 @@ class Study:
             self._place.stop()
         elif self._signals:
             self._place.kill()
+
+    def _let_save(self) -> None:
+        self._place.stop()
+        while self._taken and len(self._signals) < 2:
+            time.sleep(INTERVAL)
+            self._see_who_has_ended()
 
     def _see_who_has_ended(self) -> None:
         for folder, ending in self._place.ended().items():
