@@ -24,7 +24,7 @@ from adaste.report.texts import grid_of_family
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("reproducing", "method", "inference")))
-PICTURES = ("overview-cifar10-resnet18", "figure3-released")
+PICTURES = ("overview-cifar10-resnet18", "figure3-released", "long-runs-ours")
 MARKED = re.compile(r"(<!-- results: ([^>]*) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
 

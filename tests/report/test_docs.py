@@ -1,9 +1,9 @@
 """The tables and numbers of README and docs are those of results/."""
 
 import importlib.util
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 import pytest
 
@@ -12,7 +12,10 @@ from adaste.paper.collection import Collection, Run, collect
 from adaste.paper.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
-Found = Callable[[str], Run]
+
+
+class Found(Protocol):
+    def __call__(self, name: str, epochs: int = 60, digest: str = "") -> Run: ...
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +52,16 @@ def account() -> str:
 
 @pytest.fixture(scope="module")
 def found(committed: Collection) -> Found:
-    """The run whose folder's name begins like that."""
+    """The run of that name and length with the first seed; if its recipe has changed, that whose digest begins so."""
 
-    def run_of(beginning: str) -> Run:
-        (run,) = (run for run in committed.runs if run.folder.name.startswith(beginning))
+    def run_of(name: str, epochs: int = 60, digest: str = "") -> Run:
+        (run,) = (
+            run
+            for run in committed.runs
+            if run.folder.name.rpartition("-")[0] == name
+            and run.recipe.digest.startswith(digest)
+            and (run.recipe.epochs, run.recipe.seed) == (epochs, 0)
+        )
         return run
 
     return run_of
@@ -80,7 +89,7 @@ def below(one: Run, other: Run) -> str:
 
 
 def test_what_adaste_reaches_under_the_common_recipe(account: str, readme: str, found: Found) -> None:
-    ten, hundred = found("ours-cifar10-resnet18-adaste-4"), found("ours-cifar100-resnet18-adaste-b")
+    ten, hundred = found("ours-cifar10-resnet18-adaste"), found("ours-cifar100-resnet18-adaste")
     behind = [
         f"{found(f'ours-{data}-resnet18-full-precision').result.last_accuracy - run.result.last_accuracy:.2f}"
         for data, run in (("cifar10", ten), ("cifar100", hundred))
@@ -89,9 +98,9 @@ def test_what_adaste_reaches_under_the_common_recipe(account: str, readme: str, 
     assert f"and {accuracy(hundred, 60)} % on CIFAR-100, {behind[1]} points below it" in account
     vgg, real = (
         [found(f"ours-{data}-vgg16-{method}") for data in ("cifar10", "cifar100")]
-        for method in ("adaste-9", "full-precision")
+        for method in ("adaste", "full-precision")
     )
-    next_best, annealed = found("ours-cifar10-resnet18-md-tanh-f"), found("ours-cifar100-resnet18-adaste-annealed")
+    next_best, annealed = found("ours-cifar10-resnet18-md-tanh"), found("ours-cifar100-resnet18-adaste-annealed")
     assert f"{accuracy(ten, 60)} % against {accuracy(next_best, 60)} of the next on CIFAR-10" in account
     assert f"{accuracy(hundred, 60)} against {accuracy(annealed, 60)} of its own annealed form" in account
     assert f"{accuracy(ten, 60)} % on CIFAR-10, {accuracy(hundred, 60)} % on CIFAR-100" in readme
@@ -100,14 +109,13 @@ def test_what_adaste_reaches_under_the_common_recipe(account: str, readme: str, 
 
 
 def test_what_adaste_reaches_in_500_epochs(account: str, readme: str, found: Found) -> None:
-    ten, hundred = found("ours-cifar10-resnet18-adaste-a2"), found("ours-cifar100-resnet18-adaste-3")
+    ten, hundred = found("ours-cifar10-resnet18-adaste", 500), found("ours-cifar100-resnet18-adaste", 500)
     annealed = next(row for row in TABLES["table1"].rows if row.method == "adaste-annealed").published
     papers = [annealed[f"{data}-resnet18"].accuracy for data in ("cifar10", "cifar100")]
     ahead = [f"{run.result.last_accuracy - one:.2f}" for run, one in zip((ten, hundred), papers, strict=True)]
     assert (
-        f"ends at {accuracy(ten, 500)} % on CIFAR-10 and {accuracy(hundred, 500)} % on CIFAR-100, {ahead[0]} and "
-        f"{ahead[1]} points above the best the paper has, which are best epochs of its annealed form "
-        f"({papers[0]:.2f} and {papers[1]:.2f})"
+        f"at {accuracy(ten, 500)} % on CIFAR-10 and {accuracy(hundred, 500)} % on CIFAR-100, {ahead[0]} and {ahead[1]} "
+        f"points above ({papers[0]:.2f} and {papers[1]:.2f})"
     ) in account
     assert f"at {best(ten)} and {best(hundred)} %" in account
     real = found("ours-cifar100-resnet18-full-precision")
@@ -119,7 +127,7 @@ def test_what_adaste_reaches_in_500_epochs(account: str, readme: str, found: Fou
         f"it ends at {accuracy(ten, 500)} % and {accuracy(hundred, 500)} %, above the best epochs the paper has "
         f"({papers[0]:.2f} and {papers[1]:.2f})"
     ) in readme
-    short = found("ours-cifar10-resnet18-adaste-4"), found("ours-cifar100-resnet18-adaste-b")
+    short = found("ours-cifar10-resnet18-adaste"), found("ours-cifar100-resnet18-adaste")
     gained = [
         f"{long.result.last_accuracy - one.result.last_accuracy:.1f}"
         for long, one in zip((ten, hundred), short, strict=True)
@@ -127,19 +135,58 @@ def test_what_adaste_reaches_in_500_epochs(account: str, readme: str, found: Fou
     assert f"500 epochs instead of 60 gave {gained[0]} and {gained[1]} points" in account
 
 
+def test_what_vgg_reaches_in_500_epochs(account: str, found: Found) -> None:
+    table = {row.method: row.published for row in TABLES["table1"].rows}
+    places = ("cifar10-vgg16", "cifar100-vgg16")
+    real, constant, annealed = (
+        [found(f"ours-{place}-{method}", 500) for place in places]
+        for method in ("full-precision", "adaste", "adaste-annealed")
+    )
+    at = [" and ".join(accuracy(run, 500) for run in runs) for runs in (constant, annealed)]
+    papers = " and ".join(f"{table['adaste-annealed'][place].accuracy:.2f}" for place in places)
+    assert f"With VGG-16 it ends at {at[0]} %, annealed at {at[1]} %, where the paper has {papers}." in account
+    for place, *runs in zip(places, constant, annealed, strict=True):
+        assert min(run.result.last_accuracy for run in runs) > table["adaste-annealed"][place].accuracy
+    prices = [below(one, other) for one, other in zip(constant, real, strict=True)]
+    short = [below(found(f"ours-{place}-adaste"), found(f"ours-{place}-full-precision")) for place in places]
+    assert f"{prices[0]} points on CIFAR-10 ({short[0]} after 60 epochs) and {prices[1]} on CIFAR-100" in account
+    assert f"({short[1]}), without annealing" in account
+    ahead = " and ".join(below(one, other) for one, other in zip(constant, annealed, strict=True))
+    assert f"ends {ahead} points ahead" in account
+    assert f"annealing is {ahead} points ahead" in account
+    gained = " and ".join(
+        f"{run.result.last_accuracy - found(f'ours-{place}-adaste').result.last_accuracy:.1f}"
+        for place, run in zip(places, constant, strict=True)
+    )
+    assert f"{gained} with VGG-16, more than any choice" in account
+
+
+def test_the_jump_of_annealing_in_500_epochs(account: str, found: Found) -> None:
+    ten, hundred = (found(f"ours-{data}-vgg16-adaste-annealed", 500) for data in ("cifar10", "cifar100"))
+    for run in (ten, hundred):
+        assert run.records[133].method["mu"] < run.records[134].method["mu"] == 100
+    signs = [flipped(run, 136, 0) for run in (ten, hundred)]
+    assert f"{signs[0]} % of all signs of VGG-16 flip in one epoch on CIFAR-10 and {signs[1]} % on" in account
+    falls = " and ".join(f"from {accuracy(run, 135)} to {accuracy(run, 136)} %" for run in (ten, hundred))
+    assert f"test accuracy falls {falls}. With 365 epochs left" in account
+
+
 def test_what_binaryconnect_reaches_under_the_common_recipe(account: str, found: Found) -> None:
     ten, hundred = (found(f"ours-{data}-resnet18-binaryconnect") for data in ("cifar10", "cifar100"))
-    vgg = found("ours-cifar10-vgg16-binaryconnect")
-    assert f"{accuracy(vgg, 60)} % on CIFAR-10 with VGG-16" in account
-    assert f"the same method reaches {accuracy(vgg, 60)} %" in account
+    vgg = [found(f"ours-{data}-vgg16-binaryconnect") for data in ("cifar10", "cifar100")]
+    both = " and ".join(accuracy(run, 60) for run in vgg)
+    assert f"{both} % with VGG-16, in 60 epochs" in account
+    assert f"the same method reaches {both} %" in account
+    distance = found("ours-cifar100-vgg16-adaste").result.last_accuracy - vgg[1].result.last_accuracy
+    assert f"that of 14 points on VGG-16 {distance:.1f}" in account
     assert f"{accuracy(ten, 60)} % on CIFAR-10 and {accuracy(hundred, 60)} % on CIFAR-100" in account
-    distance = found("ours-cifar100-resnet18-adaste-b").result.last_accuracy - hundred.result.last_accuracy
+    distance = found("ours-cifar100-resnet18-adaste").result.last_accuracy - hundred.result.last_accuracy
     assert f"is {distance:.1f} there" in account
     assert f"and {accuracy(hundred, 60)} of BinaryConnect on CIFAR-100" in account
 
 
 def test_the_jump_of_annealing(account: str, found: Found) -> None:
-    annealed, constant = found("released-cifar10-resnet18-adaste-annealed"), found("released-cifar10-resnet18-adaste-0")
+    annealed, constant = found("released-cifar10-resnet18-adaste-annealed"), found("released-cifar10-resnet18-adaste")
     assert annealed.records[15].method["mu"] == annealed.records[16].method["mu"] == 100
     assert annealed.records[14].method["mu"] < 100
     assert f"falls from {accuracy(annealed, 16)} to {accuracy(annealed, 17)} %" in account
@@ -150,17 +197,17 @@ def test_the_jump_of_annealing(account: str, found: Found) -> None:
 
 def test_the_printed_rule_with_and_without_an_average(account: str, found: Found) -> None:
     printed, averaged = (
-        found("ablation-cifar10-resnet18-printed-4"),
-        found("ablation-cifar10-resnet18-averaged-0.9997-1"),
+        found("ablation-cifar10-resnet18-printed"),
+        found("ablation-cifar10-resnet18-averaged-0.9997"),
     )
     assert f"{accuracy(printed, 60)} % after 60 epochs" in account
     assert f"from {flipped(printed, 1)} to {flipped(printed, 60)} % while" in account
     assert f"from {printed.records[0].latent:.2f} to {printed.records[-1].latent:.2f} on average" in account
-    shorter = [found(f"ablation-cifar10-resnet18-averaged-{rate}-8") for rate in ("0.99", "0.999")]
+    shorter = [found(f"ablation-cifar10-resnet18-averaged-{rate}") for rate in ("0.99", "0.999")]
     at = [accuracy(run, 60) for run in (*shorter, averaged)]
     assert f"{at[0]} % at 0.99, {at[1]} at 0.999, {at[2]} at 0.9997" in account
     assert f"at 0.9997 {flipped(averaged, 60)} % of the weights flip in the last epoch" in account
-    released = found("ours-cifar10-resnet18-adaste-4")
+    released = found("ours-cifar10-resnet18-adaste")
     assert (
         f"{flipped(released, 60, 2)} % do with the released update, which ends at {accuracy(released, 60)}" in account
     )
@@ -171,9 +218,9 @@ def test_what_annealing_gives_the_printed_rule(account: str, found: Found) -> No
     gains = [
         f"{found(f'{row}-averaged-{rate}-annealed').result.last_accuracy - constant.result.last_accuracy:.1f}"
         for rate, constant in (
-            ("0.99", found(f"{row}-averaged-0.99-8")),
-            ("0.999", found(f"{row}-averaged-0.999-8")),
-            ("0.9997", found(f"{row}-averaged-0.9997-1")),
+            ("0.99", found(f"{row}-averaged-0.99")),
+            ("0.999", found(f"{row}-averaged-0.999")),
+            ("0.9997", found(f"{row}-averaged-0.9997")),
         )
     ]
     assert f"by {gains[0]} points at 0.99, {gains[1]} at 0.999, {gains[2]} at 0.9997" in account
@@ -184,22 +231,28 @@ def test_what_annealing_gives_the_printed_rule(account: str, found: Found) -> No
 def test_the_released_update_beside_straight_through(account: str, found: Found) -> None:
     straight, faster, gated = (
         found(f"ablation-cifar10-resnet18-{method}")
-        for method in ("straight-through-6", "straight-through-faster", "released-gate-everywhere")
+        for method in ("straight-through", "straight-through-faster", "released-gate-everywhere")
     )
-    released = found("ours-cifar10-resnet18-adaste-4")
+    released = found("ours-cifar10-resnet18-adaste")
     assert f"ends at {accuracy(straight, 60)} % where the released update ends at {accuracy(released, 60)} %" in account
     assert f"and at {accuracy(faster, 60)} % with an average three times as fast" in account
     assert f"ends at {accuracy(gated, 60)} %: {flipped(gated, 60)} % of all signs flip in its last epoch" in account
 
 
 def test_the_unstable_mirror_descent(account: str, found: Found) -> None:
-    free, vgg = found("released-cifar10-resnet18-md-tanh-30"), found("released-cifar10-vgg16-md-tanh-b")
+    free, vgg = (
+        found("released-cifar10-resnet18-md-tanh", digest="30"),
+        found("released-cifar10-vgg16-md-tanh", digest="b"),
+    )
     assert f"ended at {accuracy(free, 60)} % (ResNet-18; {best(free)} in its best epoch)" in account
     assert f"and {accuracy(vgg, 60)} % (VGG-16)" in account
-    absorbing, hundred = found("released-cifar10-resnet18-md-tanh-91"), found("released-cifar100-resnet18-md-tanh-81")
+    absorbing, hundred = (
+        found("released-cifar10-resnet18-md-tanh", digest="91"),
+        found("released-cifar100-resnet18-md-tanh"),
+    )
     assert f"ResNet-18 ends at {accuracy(absorbing, 60)} %, {best(absorbing)} in its best epoch" in account
     assert f"and at {accuracy(hundred, 60)} % on CIFAR-100" in account
-    common = [found("ours-cifar10-resnet18-md-tanh-f"), found("ours-cifar100-resnet18-md-tanh-c")]
+    common = [found("ours-cifar10-resnet18-md-tanh"), found("ours-cifar100-resnet18-md-tanh")]
     on = [accuracy(run, 60) for run in common]
     assert f"reaches {on[0]} % on CIFAR-10 and {on[1]} % on CIFAR-100, more than any other mirror descent" in account
     published = next(row for row in TABLES["table1"].rows if row.method == "md-tanh").published
@@ -220,7 +273,7 @@ def test_two_names_of_one_mirror_descent(account: str, found: Found) -> None:
 
 
 def test_the_slow_start_of_the_stable_mirror_descent(account: str, found: Found) -> None:
-    scripted, common = found("released-cifar10-resnet18-md-tanh-s-"), found("ours-cifar10-resnet18-md-tanh-s")
+    scripted, common = found("released-cifar10-resnet18-md-tanh-s"), found("ours-cifar10-resnet18-md-tanh-s")
     early, middle, late = (accuracy(scripted, epoch) for epoch in (15, 24, 30))
     assert f"{early} % after epoch 15 of 60, {middle} after 24, {late} after 30" in account
     assert f"training accuracy is {scripted.records[14].train_accuracy:.1f} % after epoch 15" in account
@@ -228,8 +281,11 @@ def test_the_slow_start_of_the_stable_mirror_descent(account: str, found: Found)
 
 
 def test_proxquant(account: str, found: Found) -> None:
-    falling, scripted = found("ours-cifar10-resnet18-proxquant-ac"), found("released-cifar10-resnet18-proxquant")
-    common = [found("ours-cifar10-resnet18-proxquant-9"), found("ours-cifar100-resnet18-proxquant")]
+    falling, scripted = (
+        found("ours-cifar10-resnet18-proxquant", digest="ac"),
+        found("released-cifar10-resnet18-proxquant"),
+    )
+    common = [found("ours-cifar10-resnet18-proxquant", digest="9"), found("ours-cifar100-resnet18-proxquant")]
     on, fitted = [accuracy(run, 60) for run in common], [f"{run.records[-1].train_accuracy:.2f}" for run in common]
     published = next(row for row in TABLES["table1"].rows if row.method == "proxquant").published
     less = [
@@ -239,8 +295,11 @@ def test_proxquant(account: str, found: Found) -> None:
     assert (
         f"ends at {on[0]} % on CIFAR-10 and {on[1]} % on CIFAR-100, {less[0]} and {less[1]} points below its published"
     ) in account
+    vgg = found("ours-cifar10-vgg16-proxquant")
+    farther = published["cifar10-vgg16"].accuracy - vgg.result.last_accuracy
+    assert f"(VGG-16 on CIFAR-10: {accuracy(vgg, 60)} %, {farther:.1f} below)" in account
     assert f"does not fit the training images either ({fitted[0]} and {fitted[1]} %)" in account
-    adaste = found("ours-cifar10-resnet18-adaste-4")
+    adaste = found("ours-cifar10-resnet18-adaste")
     assert f"{flipped(common[0], 15, 2)} % of them flip in epoch 15, with AdaSTE {flipped(adaste, 15)} %" in account
     assert f"it had ended at {accuracy(falling, 60)} %" in account
     assert f"The scripts themselves reach {accuracy(scripted, 60)} % on CIFAR-10" in account
