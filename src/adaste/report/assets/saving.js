@@ -29,13 +29,13 @@ function legendOf(series, width, top) {
   return { entries, height: Math.ceil(series.length / columns) * 20 + 8 };
 }
 
-/* The chart as it is now: with its zoom, its visible curves and the colours of the page. */
-function standalone(chart, title) {
-  const [, , width, height] = chart.svg.getAttribute("viewBox").split(" ").map(Number);
-  const legend = legendOf(chart.shown, width, height + 44);
+/* A picture as it is now: with its zoom, its visible curves and the colours of the page. */
+function standalone(picture, series, title) {
+  const [left, , width, height] = picture.getAttribute("viewBox").split(" ").map(Number);
+  const legend = series.length ? legendOf(series, width, height + 44) : { entries: [], height: 8 };
   const whole = height + 32 + legend.height;
-  const copy = chart.svg.cloneNode(true);
-  copy.querySelector(".over").remove();
+  const copy = picture.cloneNode(true);
+  copy.querySelector(".over")?.remove();
   const svg = draw(
     "svg",
     {
@@ -48,7 +48,7 @@ function standalone(chart, title) {
     draw("title", {}, title),
     draw("rect", { class: "paper", width, height: whole }),
     draw("text", { class: "heading", x: 16, y: 22 }, title),
-    draw("g", { transform: "translate(0,32)" }, ...copy.childNodes),
+    draw("g", { transform: `translate(${-left},32)` }, ...copy.childNodes),
     legend.entries,
   );
   const backstage = make("div", { class: "backstage", "aria-hidden": "true" }, svg);
@@ -62,6 +62,18 @@ function standalone(chart, title) {
   backstage.remove();
   return new XMLSerializer().serializeToString(svg);
 }
+
+const saveButton = (title, name, drawn) =>
+  make(
+    "button",
+    {
+      type: "button",
+      class: "quiet small save",
+      "aria-label": `Save ${title} as SVG`,
+      on: { click: () => save(`${name}.svg`, "image/svg+xml", drawn()) },
+    },
+    "SVG",
+  );
 
 /* What can be done with a chart beyond pointing at it. */
 function chartButtons(chart, title, name) {
@@ -83,15 +95,6 @@ function chartButtons(chart, title, name) {
     { class: "actions" },
     make("button", { type: "button", class: "quiet small", on: { click: half } }, "Last half"),
     reset,
-    make(
-      "button",
-      {
-        type: "button",
-        class: "quiet small save",
-        "aria-label": `Save ${title} as SVG`,
-        on: { click: () => save(`${name}.svg`, "image/svg+xml", standalone(chart, title)) },
-      },
-      "SVG",
-    ),
+    saveButton(title, name, () => standalone(chart.svg, chart.shown, title)),
   );
 }

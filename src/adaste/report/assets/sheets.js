@@ -193,8 +193,20 @@ function runCharts(run) {
 /* The histogram of latents at the end of the run. */
 function latentsOf(run) {
   if (!run.latents) return make("p", { class: "empty" }, "This run wrote no histogram of latents.");
-  const { reach, counts } = run.latents;
-  const total = counts.reduce((sum, count) => sum + count, 0);
+  const title = "Latents at the end";
+  const total = run.latents.counts.reduce((sum, count) => sum + count, 0);
+  const picture = histogramOf(run.latents, total);
+  const saved = saveButton(title, `${run.digest}-latents`, () => standalone(picture, [], title));
+  return make(
+    "figure",
+    { class: "panel" },
+    make("div", { class: "panel-head" }, make("h4", {}, title), make("div", { class: "actions" }, saved)),
+    picture,
+    make("figcaption", { class: "lacking" }, `${plural(total, "latent")}; the outermost bins hold all beyond.`),
+  );
+}
+
+function histogramOf({ reach, counts }, total) {
   const [width, height, most] = [counts.length * 4, 176, Math.max(...counts, 1)];
   const bar = (count, index) => {
     const tall = (count / most) * (height - 8);
@@ -210,25 +222,19 @@ function latentsOf(run) {
     );
   };
   const ends = [-reach, 0, reach].map(significant);
-  return make(
-    "figure",
-    { class: "panel" },
-    make("div", { class: "panel-head" }, make("h4", {}, "Latents at the end")),
-    draw(
-      "svg",
-      {
-        class: "chart-part histogram",
-        viewBox: `0 0 ${width} ${height + 22}`,
-        role: "img",
-        "aria-label": `Histogram of ${plural(total, "latent")} from ${ends[0]} to ${ends[2]}`,
-      },
-      counts.map(bar),
-      draw("line", { class: "base", x1: 0, x2: width, y1: height, y2: height }),
-      ["start", "middle", "end"].map((anchor, index) =>
-        draw("text", { class: "tick", x: (index * width) / 2, y: height + 17, "text-anchor": anchor }, ends[index]),
-      ),
+  return draw(
+    "svg",
+    {
+      class: "chart-part histogram",
+      viewBox: `-16 0 ${width + 32} ${height + 22}`,
+      role: "img",
+      "aria-label": `Histogram of ${plural(total, "latent")} from ${ends[0]} to ${ends[2]}`,
+    },
+    counts.map(bar),
+    draw("line", { class: "base", x1: 0, x2: width, y1: height, y2: height }),
+    ["start", "middle", "end"].map((anchor, index) =>
+      draw("text", { class: "tick", x: (index * width) / 2, y: height + 17, "text-anchor": anchor }, ends[index]),
     ),
-    make("figcaption", { class: "lacking" }, `${plural(total, "latent")}; the outermost bins hold all beyond.`),
   );
 }
 
