@@ -102,6 +102,34 @@ def test_dragging_zooms_and_three_ways_lead_back(visit: Any) -> None:
         assert reset.is_disabled()
 
 
+def test_nothing_is_drawn_beyond_a_zoomed_chart(visit: Any) -> None:
+    page = visit()
+    chart = page.locator(".panel .chart").first
+    drag_over_chart(page, (0.2, 0.2), (0.9, 0.5))
+    dots = "dots => dots.map(dot => [dot, dot.ownerSVGElement].map(part => part.getBoundingClientRect().toJSON()))"
+    seen = []
+    for share in (0.2, 0.4, 0.6, 0.8, 0.95):
+        frame = chart.bounding_box()
+        page.mouse.move(frame["x"] + share * frame["width"], frame["y"] + frame["height"] / 2)
+        seen += chart.locator(".dot").evaluate_all(dots)
+        assert page.locator(".panel .tip").first.inner_text().count("\n") >= 3  # what cannot be seen is still told
+    assert seen
+    assert all(frame["top"] <= dot["top"] and dot["bottom"] <= frame["bottom"] for dot, frame in seen)
+
+
+def test_only_the_keyboard_puts_a_frame_around_a_chart(visit: Any) -> None:
+    page = visit()
+    chart = page.locator(".panel .chart").first
+    outline = "chart => getComputedStyle(chart).outlineStyle"
+    chart.click()
+    playwright.expect(chart).to_be_focused()
+    assert chart.evaluate(outline) == "none"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    playwright.expect(chart).to_be_focused()
+    assert chart.evaluate(outline) == "solid"
+
+
 def test_the_keyboard_zooms_and_reads_values(visit: Any) -> None:
     page = visit()
     chart = page.locator(".panel .chart").first
@@ -152,6 +180,20 @@ def test_a_chart_is_saved_as_a_picture_that_needs_no_page(visit: Any, tmp_path: 
     assert "AdaSTE, no annealing" in texts
     lines = [part for part in root.iter("{http://www.w3.org/2000/svg}path") if part.get("fill") == "none"]
     assert {line.get("stroke") for line in lines} >= {"rgb(42, 61, 148)"}
+
+
+def test_a_histogram_is_saved_like_a_chart(visit: Any, tmp_path: Path) -> None:
+    digest = a_recipe("ours", "adaste-annealed", RESNET, epochs=6).digest
+    page = visit(f"#run/{digest}")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save Latents at the end as SVG").click()
+    assert download.value.suggested_filename == f"{digest}-latents.svg"
+    picture = tmp_path / "latents.svg"
+    download.value.save_as(picture)
+    root = ElementTree.parse(picture).getroot()
+    bins = [part for part in root.iter("{http://www.w3.org/2000/svg}rect") if part.get("fill") == "rgb(42, 61, 148)"]
+    assert len(bins) == 81
+    assert "Latents at the end" in [part.text for part in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
 def test_a_figure_shows_runs_of_one_length_where_all_methods_have_it(visit: Any, tmp_path: Path) -> None:

@@ -125,11 +125,14 @@ class Chart {
     this.tip.hidden = !told.length;
     if (!told.length) return;
     const at = this.x(this.cursor);
+    const [low, high] = this.domain.y; // beyond a zoom there is no chart to put a dot on
     this.over.append(
       draw("line", { class: "cursor", x1: at, x2: at, y1: this.box.top, y2: this.box.bottom }),
-      ...told.map(({ slot, value }) =>
-        draw("circle", { class: `dot ${lookOf(slot)}`, cx: at, cy: this.y(value), r: 3.5 }),
-      ),
+      ...told
+        .filter(({ value }) => low <= value && value <= high)
+        .map(({ slot, value }) =>
+          draw("circle", { class: `dot ${lookOf(slot)}`, cx: at, cy: this.y(value), r: 3.5 }),
+        ),
     );
     this.tip.replaceChildren(
       make("p", { class: "tip-title" }, `epoch ${this.cursor}`),
