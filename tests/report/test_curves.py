@@ -45,10 +45,18 @@ def test_else_the_longest_runs_are_taken_and_of_too_long_ones_the_beginning() ->
 
 def test_curves_are_of_the_length_all_methods_have_where_there_is_one() -> None:
     short = [run_of("adaste", 1.0, 2.0), run_of("bayesbinn", 3.0, 4.0)]
-    longer = run_of("adaste", 5.0, 6.0, 7.0)
+    longer = run_of("adaste", 5.0, 6.0, 7.0, 8.0)
     assert [curve.length for curve in curves(*short, longer)] == [2, 2]
-    assert [curve.length for curve in curves(*short, longer, run_of("bayesbinn", 8.0, 9.0, 9.5))] == [3, 3]
-    assert [curve.length for curve in curves(short[1], longer)] == [2, 3]
+    assert [curve.length for curve in curves(*short, longer, run_of("bayesbinn", 8.0, 9.0, 9.5, 9.6))] == [4, 4]
+    assert [curve.length for curve in curves(short[1], longer)] == [2, 4]
+
+
+def test_runs_of_the_figures_own_length_are_not_hidden_by_shorter_ones_that_all_methods_have() -> None:
+    short = [run_of("adaste", 1.0, 2.0), run_of("bayesbinn", 3.0, 4.0)]
+    other, own = found = curves(*short, run_of("adaste", 5.0, 6.0, 7.0))
+    assert (own.mean, own.length) == ((5.0, 6.0, 7.0), 3)
+    assert (other.mean, other.length) == ((3.0, 4.0), 2)
+    assert label(other, found) == "BayesBiNN (2 ep.)"
 
 
 def test_epochs_without_a_test_have_no_point() -> None:

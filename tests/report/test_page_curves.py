@@ -77,7 +77,8 @@ def test_lengths_that_differ_from_the_figure_or_from_each_other_are_told(visit: 
     page.goto((tmp_path / "lengths.html").as_uri())
     page.click("#curve-controls [data-value=figure4]")
     panel = page.locator(f".panel[data-place={RESNET}]")
-    assert "Runs of 60 and 500 (first 200) epochs instead of 200." in panel.inner_text()
+    told = "Runs of 60 and 500 (first 200) epochs instead of 200: BayesBiNN, AdaSTE, annealed."
+    assert told in panel.inner_text()
     panel.locator(".chart").press("Home")
     spoken = panel.locator(".spoken").inner_text()
     told = set(re.findall(r"\w+ \(\d+ ep\.\)", spoken))
@@ -208,3 +209,19 @@ def test_a_figure_shows_runs_of_one_length_where_all_methods_have_it(visit: Any,
     page.click("#curve-controls [data-value=long-runs]")
     assert curves_in(page) == {"adaste"}
     assert max(epochs_on_axis(page)) == 8
+
+
+def test_long_runs_are_not_hidden_by_shorter_ones_that_all_methods_have(visit: Any, tmp_path: Path) -> None:
+    for method, epochs in (("full-precision", 4), ("adaste", 4), ("adaste", 500)):
+        recipe = a_recipe("ours", method, RESNET, epochs=epochs)
+        write_run(a_run(recipe, 90.0), tmp_path / "runs" / recipe.digest)
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "lengths.html")]) == 0
+    page = visit()
+    page.goto((tmp_path / "lengths.html").as_uri())
+    page.click("#curve-controls [data-value=long-runs]")
+    assert max(epochs_on_axis(page)) == 500
+    panel = page.locator(f".panel[data-place={RESNET}]")
+    assert "Runs of 4 epochs instead of 500: Full precision." in panel.inner_text()
+    panel.locator(".chart").press("Home")
+    told = panel.locator(".spoken").inner_text()
+    assert all(title in told for title in ("AdaSTE, no annealing (500 ep.)", "Full precision (4 ep.)"))

@@ -33,14 +33,16 @@ class Curve:
 
 
 def curves_of(figure: Figure, panel: Panel, family: Family, runs: Sequence[Run]) -> list[Curve]:
-    """A curve per method of the panel, of one length if there is one that all methods with runs have.
+    """A curve per method of the panel.
 
-    That of the figure comes first, then the longest: longer runs show their beginning. Where methods have no length in
-    common, each shows its own.
+    Where a method has runs of the figure's own length, each shows that or else its longest. Where none has, all are of
+    the longest one that all methods with runs have, or without such a one each of its own; longer runs show their
+    beginning.
     """
     groups = {method: _runs_of(family, method, panel, runs) for method in panel.methods}
     lengths = [{run.recipe.epochs for run in group} for group in groups.values() if group]
-    shared = set.intersection(*lengths) if lengths else set()
+    there = set().union(*lengths)
+    shared = set.intersection(*lengths) if lengths and figure.epochs not in there else set()
     return [
         _curve(figure, panel, method, [run for run in group if not shared or run.recipe.epochs in shared])
         for method, group in groups.items()

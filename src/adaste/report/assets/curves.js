@@ -37,10 +37,10 @@ function useFigure(figure) {
 
 const figureInForce = () => report.figures.find(({ name }) => name === curves.figure);
 
-/* A figure compares methods: its runs are of one length if they can be, else each of the figure's or the longest. */
+/* A figure shows runs of its own length where there are some. Else it compares runs of one length, if it can. */
 function usualLengthAt(place) {
   const figure = figureInForce();
-  return figure && (sharedLength(curves.family, place, figure.methods, figure.epochs) ?? figure.epochs);
+  return figure && sharedLength(curves.family, place, figure.methods, figure.epochs);
 }
 
 function startCurves() {
@@ -289,13 +289,14 @@ function differencesAt(series) {
   if (!figure) return null;
   const there = new Map(series.map(({ key, length }) => [key, length]));
   const lacking = figure.methods.filter((name) => !there.has(name));
-  const titles = lacking.map((name) => methodOf(curves.family, name)?.title ?? `${name} (no recipe in this family)`);
-  const lengths = new Set(figure.methods.filter((name) => there.has(name)).map((name) => there.get(name)));
-  const others = [...lengths].filter((length) => length !== figure.epochs).sort((one, other) => one - other);
+  const found = figure.methods.filter((name) => there.has(name));
+  const odd = found.filter((name) => there.get(name) !== figure.epochs);
+  const others = [...new Set(odd.map((name) => there.get(name)))].sort((one, other) => one - other);
+  const whose = odd.length < found.length ? `: ${titlesIn(curves.family, odd)}` : "";
   const said = others.map((length) => (length > figure.epochs ? `${length} (first ${figure.epochs})` : length));
   const parts = [
-    ...(lacking.length ? [`Missing: ${titles.join(", ")}.`] : []),
-    ...(others.length ? [`Runs of ${said.join(" and ")} epochs instead of ${figure.epochs}.`] : []),
+    ...(lacking.length ? [`Missing: ${titlesIn(curves.family, lacking)}.`] : []),
+    ...(others.length ? [`Runs of ${said.join(" and ")} epochs instead of ${figure.epochs}${whose}.`] : []),
   ];
   return parts.length ? make("figcaption", { class: "lacking" }, parts.join(" ")) : null;
 }

@@ -24,6 +24,9 @@ const runs = new Map(report.runs.map((run) => [run.digest, run]));
 
 const methodOf = (family, method) => families.get(family).methods.find((entry) => entry.name === method);
 
+const titlesIn = (family, methods) =>
+  methods.map((name) => methodOf(family, name)?.title ?? `${name} (no recipe in this family)`).join(", ");
+
 /* Runs by family, place and method, then by length: they differ in their seeds alone. */
 const groups = new Map();
 for (const run of report.runs) {
@@ -48,11 +51,11 @@ function runsOf(family, place, method, length = null, usual = null) {
   return groups.get([family, place, method].join(" "))?.get(epochs) ?? [];
 }
 
-/* The length that all of these methods with runs at a place have, the wanted one if they can; null if there is none. */
+/* The wanted length if any of these methods has it at a place, else the longest that all with runs have, or null. */
 function sharedLength(family, place, methods, wanted) {
   const lengths = methods.map((method) => lengthsOf(family, place, method)).filter((found) => found.length);
-  const shared = (lengths[0] ?? []).filter((length) => lengths.every((found) => found.includes(length)));
-  return shared.includes(wanted) ? wanted : (shared[0] ?? null);
+  if (lengths.some((found) => found.includes(wanted))) return wanted;
+  return (lengths[0] ?? []).find((length) => lengths.every((found) => found.includes(length))) ?? null;
 }
 
 const runsIn = (family) => report.runs.filter((run) => run.addresses.some(([name]) => name === family)).length;

@@ -30,8 +30,9 @@ function legendOf(series, width, top) {
 }
 
 /* A picture as it is now: with its zoom, its visible curves and the colours of the page. */
-function standalone(picture, series, title) {
-  const [left, , width, height] = picture.getAttribute("viewBox").split(" ").map(Number);
+function standalone(picture, series, title, margin = 0) {
+  const [, , inner, height] = picture.getAttribute("viewBox").split(" ").map(Number);
+  const width = inner + 2 * margin;
   const legend = series.length ? legendOf(series, width, height + 44) : { entries: [], height: 8 };
   const whole = height + 32 + legend.height;
   const copy = picture.cloneNode(true);
@@ -48,7 +49,7 @@ function standalone(picture, series, title) {
     draw("title", {}, title),
     draw("rect", { class: "paper", width, height: whole }),
     draw("text", { class: "heading", x: 16, y: 22 }, title),
-    draw("g", { transform: `translate(${-left},32)` }, ...copy.childNodes),
+    draw("g", { transform: `translate(${margin},32)` }, ...copy.childNodes),
     legend.entries,
   );
   const backstage = make("div", { class: "backstage", "aria-hidden": "true" }, svg);

@@ -196,7 +196,7 @@ function latentsOf(run) {
   const title = "Latents at the end";
   const total = run.latents.counts.reduce((sum, count) => sum + count, 0);
   const picture = histogramOf(run.latents, total);
-  const saved = saveButton(title, `${run.digest}-latents`, () => standalone(picture, [], title));
+  const saved = saveButton(title, `${run.digest}-latents`, () => standalone(picture, [], title, 16));
   return make(
     "figure",
     { class: "panel" },
@@ -226,7 +226,7 @@ function histogramOf({ reach, counts }, total) {
     "svg",
     {
       class: "chart-part histogram",
-      viewBox: `-16 0 ${width + 32} ${height + 22}`,
+      viewBox: `0 0 ${width} ${height + 22}`,
       role: "img",
       "aria-label": `Histogram of ${plural(total, "latent")} from ${ends[0]} to ${ends[2]}`,
     },
