@@ -18,8 +18,20 @@ def test_a_dry_run_lists_what_is_done_and_what_is_to_do(tmp_path, capsys) -> Non
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["released-cifar10-resnet18-pmf", "60", "epochs", "seed", "0", "0.6", "min"]
     assert lines[1].split()[-1] == "done"
-    assert lines[2].startswith("2 runs, about 0.0 GPU hours still to do on one H200")
+    assert lines[2].startswith("1 of 2 runs to do, about 0.01 GPU hours on one H200")
     assert not list(tmp_path.glob("*pmf*"))
+
+
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [("60", "0 of 1 runs to do, about 0.00 GPU hours"), ("9000", "1 of 1 runs to do, about 1.5 GPU")],
+)
+def test_a_dry_run_ends_with_what_is_left_to_do(length, said, tmp_path, capsys) -> None:
+    recipe = a_recipe("released", "adaste", "cifar10-resnet18", epochs=60)
+    write_run(a_run(recipe, 93.0), folder_of("released-cifar10-resnet18-adaste", recipe, tmp_path))
+    arguments = ["--only", "cifar10-resnet18", "--methods", "adaste", "--family", "released", "--epochs", length]
+    assert main(["reproduce", "table1", *arguments, "--dry-run", "--runs", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(said)
 
 
 def test_runs_are_made_in_processes_of_their_own_and_say_what_they_lack(tmp_path, capsys) -> None:

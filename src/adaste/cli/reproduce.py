@@ -29,9 +29,17 @@ def add_to(commands: options.Commands) -> None:
     parser.add_argument("target", metavar="TABLE|FIGURE|all", help="what to reproduce")
     parser.add_argument("--only", metavar="NAME,...", type=names, default=[], help="settings, as in cifar10-resnet18")
     parser.add_argument("--methods", metavar="NAME,...", type=names, default=[], help="of these rows alone")
-    parser.add_argument("--family", metavar="NAME,...", type=names, default=[], help="of recipes (default: all it has)")
+    parser.add_argument(
+        "--family",
+        metavar="NAME,...",
+        type=names,
+        default=[],
+        help="of recipes (default: all of a table, released of a figure)",
+    )
     parser.add_argument("--seeds", metavar="N", type=options.at_least_one, default=1, help="runs per cell (default: 1)")
-    parser.add_argument("--epochs", metavar="N", type=options.at_least_one, help="of every run (default: the family's)")
+    parser.add_argument(
+        "--epochs", metavar="N", type=options.at_least_one, help="of every run (default: the family's or figure's)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="list the runs and an estimate of their GPU hours")
     study.add_machines(parser)
     parser.set_defaults(act=act)
@@ -82,11 +90,13 @@ def _list(tasks: Sequence["Task"], arguments: argparse.Namespace) -> None:
     from adaste.results import read_result
     from adaste.studies import folder_of
 
-    rows, hours = [], 0.0
+    rows, left, hours = [], 0, 0.0
     for task in tasks:
         done = read_result(folder_of(task.name, task.recipe, arguments.runs)) is not None
+        left += not done
         hours += 0.0 if done else task.gpu_hours
         length, seed = f"{task.recipe.epochs} epochs", f"seed {task.recipe.seed}"
         rows.append((task.name, length, seed, "done" if done else f"{60 * task.gpu_hours:.1f} min"))
     columns(rows)
-    print(f"{len(tasks)} runs, about {hours:.1f} GPU hours still to do on one H200 (several runs sharing it)")
+    about = f"{hours:.1f}" if hours >= 1 else f"{hours:.2f}"
+    print(f"{left} of {len(tasks)} runs to do, about {about} GPU hours on one H200 (several runs sharing it)")
