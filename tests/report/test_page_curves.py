@@ -167,6 +167,23 @@ def test_hovering_tells_the_values_of_all_visible_curves(visit: Any) -> None:
     assert re.findall(r"epoch 6|94\.20|93\.75|90\.25", told) == ["epoch 6", "94.20", "93.75"]
 
 
+def test_a_tap_tells_the_values_until_another_place_is_tapped(visit: Any) -> None:
+    page = visit(viewport={"width": 375, "height": 800}, is_mobile=True, has_touch=True)
+    chart = page.locator(f".panel[data-place={RESNET}] .chart")
+    chart.scroll_into_view_if_needed()
+    frame = chart.bounding_box()
+    tip = page.locator(f".panel[data-place={RESNET}] .tip")
+    playwright.expect(tip).to_be_hidden()
+    page.touchscreen.tap(frame["x"] + 0.5 * frame["width"], frame["y"] + frame["height"] / 2)
+    playwright.expect(tip).to_contain_text("AdaSTE, no annealing")
+    told = tip.bounding_box()
+    assert told["x"] >= 0
+    assert told["x"] + told["width"] <= 375
+    assert told["y"] >= frame["y"] + frame["height"]  # there is no room beside the cursor
+    page.locator("#curves-title").tap()
+    playwright.expect(tip).to_be_hidden()
+
+
 def test_a_chart_is_saved_as_a_picture_that_needs_no_page(visit: Any, tmp_path: Path) -> None:
     page = visit()
     with page.expect_download() as download:

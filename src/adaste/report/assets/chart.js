@@ -140,9 +140,16 @@ class Chart {
         make("p", {}, swatchPicture(slot), make("span", {}, title), make("b", {}, significant(value))),
       ),
     );
-    const left = at > (this.box.left + this.box.right) / 2;
-    this.tip.style.left = left ? "" : `${at + 14}px`;
-    this.tip.style.right = left ? `${this.element.clientWidth - at + 14}px` : "";
+    this.placeTip(at);
+  }
+
+  /* On the side of the cursor that has more room, or below the chart where neither has enough. */
+  placeTip(at) {
+    const [room, wide] = [this.element.clientWidth, this.tip.offsetWidth];
+    const beside = at > (this.box.left + this.box.right) / 2 ? at - 14 - wide : at + 14;
+    const fits = beside >= 0 && beside + wide <= room;
+    this.tip.classList.toggle("under", !fits);
+    this.tip.style.left = `${fits ? beside : Math.max(0, Math.min(at - wide / 2, room - wide))}px`;
   }
 
   speak() {
@@ -197,7 +204,7 @@ class Chart {
     this.svg.addEventListener("pointermove", (event) => this.move(event));
     this.svg.addEventListener("pointerup", (event) => this.release(event));
     this.svg.addEventListener("pointercancel", () => this.forget());
-    this.svg.addEventListener("pointerleave", () => !this.brush && this.forget());
+    this.svg.addEventListener("pointerleave", (event) => this.leave(event));
     this.svg.addEventListener("dblclick", () => this.reset());
     this.svg.addEventListener("blur", () => this.forget());
     this.svg.addEventListener("keydown", (event) => this.key(event));
@@ -212,6 +219,8 @@ class Chart {
     if (event.button !== 0) return;
     this.svg.setPointerCapture(event.pointerId);
     this.pressed = this.place(event);
+    this.cursor = Math.round(this.epochAt(this.pressed[0])); // a finger that taps does not move
+    this.drawCursor();
   }
 
   move(event) {
@@ -232,13 +241,19 @@ class Chart {
     return { x: from, y: high, width: Math.max(0, to - from), height: Math.max(0, low - high) };
   }
 
-  release() {
+  release({ pointerType }) {
     const drawn = this.brush && this.brushed();
     const flat = drawn && drawn.height >= this.box.bottom - this.box.top;
     this.pressed = this.brush = null;
     if (!drawn) return;
+    if (pointerType === "touch") this.cursor = null; // it drew a rectangle and pointed at nothing
     const y = flat ? null : [this.valueAt(drawn.y + drawn.height), this.valueAt(drawn.y)];
     this.zoom([this.epochAt(drawn.x), this.epochAt(drawn.x + drawn.width)], y);
+  }
+
+  /* A finger leaves whenever it is lifted: what it pointed at stays until another place is tapped. */
+  leave({ pointerType }) {
+    if (!this.brush && pointerType !== "touch") this.forget();
   }
 
   forget() {
