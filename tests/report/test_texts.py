@@ -86,7 +86,8 @@ def test_places_without_runs_and_rows_without_recipes_are_named_below() -> None:
 
 def test_footnotes_hardware_and_time_are_told() -> None:
     text = markdown(TABLE, annealed(94.0, 94.1))
-    assert "\\* run 5 times by the paper's authors" in text and "† quoted by the paper" in text
+    assert "\\* run 5 times by the paper's authors" in text
+    assert "† quoted by the paper from Ajanthan et al. 2021, whose code" in text
     assert "Made on NVIDIA H200; a run took 1.0 minutes." in text
 
 
