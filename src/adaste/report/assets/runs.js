@@ -69,7 +69,9 @@ function runRow(run) {
 }
 
 function renderProblems() {
-  const about = "Folders with a recipe that hold no finished, whole run. None of them is in any number above.";
+  const about =
+    "Folders with a recipe that hold no finished, whole run, or one that is shown already. " +
+    "None of them is in any number above.";
   find("problem-list").replaceChildren(
     report.problems.length
       ? make(
@@ -84,6 +86,6 @@ function renderProblems() {
             ),
           ),
         )
-      : make("p", { class: "empty" }, "Nothing: every folder with a recipe holds a finished run."),
+      : make("p", { class: "empty" }, "Nothing: every folder with a recipe holds a finished run of its own."),
   );
 }
