@@ -82,7 +82,8 @@ def test_the_quantity_is_the_panels() -> None:
 def test_a_title_says_what_differs_from_the_paper() -> None:
     own, short, long = (Curve("adaste", length=length, count=1) for length in (3, 2, 5))
     assert note_on_lengths(FIGURE, [own, Curve("bayesbinn")]) == ""
-    assert note_on_lengths(FIGURE, [own, short]) == "Runs of 2 epochs instead of 3"
+    assert note_on_lengths(FIGURE, [own, short]) == "Some runs of 2 epochs instead of 3"
+    assert note_on_lengths(FIGURE, [short, short]) == "Runs of 2 epochs instead of 3"
     assert note_on_lengths(FIGURE, [short, long]) == "Runs of 2 and 5 (first 3) epochs instead of 3"
 
 

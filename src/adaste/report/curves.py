@@ -73,11 +73,13 @@ def _curve(figure: Figure, panel: Panel, method: str, runs: Sequence[Run]) -> Cu
 
 def note_on_lengths(figure: Figure, curves: Sequence[Curve]) -> str:
     """What a title has to say about runs of another length than the figure's; nothing where there are none."""
-    lengths = sorted({curve.length for curve in curves if curve.count} - {figure.epochs})
+    there = {curve.length for curve in curves if curve.count}
+    lengths = sorted(there - {figure.epochs})
     if not lengths:
         return ""
+    whose = "Some runs" if figure.epochs in there else "Runs"
     said = [f"{length} (first {figure.epochs})" if length > figure.epochs else str(length) for length in lengths]
-    return f"Runs of {' and '.join(said)} epochs instead of {figure.epochs}"
+    return f"{whose} of {' and '.join(said)} epochs instead of {figure.epochs}"
 
 
 def label(curve: Curve, curves: Sequence[Curve]) -> str:
