@@ -122,6 +122,19 @@ def test_a_cell_and_its_run_open_with_the_keyboard_and_close_again(visit: Any) -
     page.wait_for_function(focused, arg=f"#cell/ours/adaste/{RESNET}")
 
 
+def test_a_press_beside_a_sheet_closes_it_but_not_the_end_of_a_selection(visit: Any) -> None:
+    page = visit(f"#run/{a_recipe('ours', 'adaste', RESNET, epochs=6).digest}")
+    title = page.locator("#sheet-title").bounding_box()
+    page.mouse.move(title["x"] + 100, title["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(200, title["y"] + 10, steps=3)
+    page.mouse.up()
+    assert page.evaluate("getSelection().toString()")
+    playwright.expect(page.locator("#sheet")).to_be_visible()
+    page.mouse.click(200, 400)
+    playwright.expect(page.locator("#sheet")).not_to_be_visible()
+
+
 def test_a_run_has_an_address_and_shows_all_it_wrote(visit: Any) -> None:
     recipe = a_recipe("ours", "adaste-annealed", RESNET, epochs=6)
     page = visit(f"#run/{recipe.digest}")

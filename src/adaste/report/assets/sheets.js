@@ -20,7 +20,13 @@ function startSheets() {
   sheet().addEventListener("close", () => {
     if (/^#(run|cell)\//.test(location.hash)) history.replaceState(null, "", location.pathname + location.search);
   });
-  sheet().addEventListener("click", (event) => event.target === sheet() && sheet().close());
+  let pressed = null; // text that is selected may end beside the sheet
+  sheet().addEventListener("pointerdown", (event) => {
+    pressed = event.target;
+  });
+  sheet().addEventListener("click", (event) => {
+    if (event.target === sheet() && pressed === sheet()) sheet().close();
+  });
   window.addEventListener("hashchange", route);
   route();
 }
