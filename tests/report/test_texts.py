@@ -4,6 +4,8 @@ import csv
 import dataclasses
 import io
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -157,6 +159,25 @@ def test_latex_is_balanced_and_every_row_has_all_columns(table: Table) -> None:
     rows = [line for line in bare.splitlines() if line.endswith(r"\tabularnewline")]
     assert len(rows) > 4 and all(line.count("&") == count - 1 for line in rows)
     assert r"50\% \& \$5\_\{a\}\# \textasciitilde{}\textasciicircum{}\textbackslash{}end\{table\} ''x''" in text
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no LaTeX")
+def test_every_latex_table_fits_on_a_page_of_an_article(tmp_path: Path) -> None:
+    runs = [
+        run
+        for table in TABLES.values()
+        for family in table.families
+        for row in table.rows
+        for place in table.places
+        if place.data.startswith("cifar") and family.recipe(row.method, place, 3)
+        for run in runs_of(family.name, row.method, place.name, 90.0)
+    ]
+    texts = "".join(latex(table, runs) for table in TABLES.values())
+    (tmp_path / "all.tex").write_text(rf"\documentclass{{article}}\begin{{document}}{texts}\end{{document}}")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout and "too large" not in done.stdout
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ _LATEX = str.maketrans(
 
 LATEX_HEAD = "% For \\input into any document: no package is needed.\n"
 
-WIDTH, NARROWEST, WIDEST = 0.92, 0.16, 0.28
+WIDTH, NARROWEST, WIDEST = 0.91, 0.16, 0.28
 """Shares of the text's width: all columns, at least the first, at most each of the others. The rest is space."""
 
 
@@ -93,14 +93,14 @@ def _latex_table(table: Table, family: Family, found: Grid) -> str:
     lines = [
         r"\begin{table}[htbp]",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\begin{{tabular}}{{{columns}}}",
+        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\hline",
         _latex_row(found.columns),
         r"\hline",
         *(_latex_row(row) for row in found.rows),
         r"\hline",
         r"\end{tabular}",
-        rf"\caption{{{_escaped(caption)}}}",
+        rf"\caption{{\scriptsize {_escaped(caption)}}}",
         rf"\label{{tab:{table.name}-{family.name}}}",
         r"\end{table}",
     ]
