@@ -149,6 +149,8 @@ def test_what_vgg_reaches_in_500_epochs(account: str, found: Found) -> None:
         assert min(run.result.last_accuracy for run in runs) > table["adaste-annealed"][place].accuracy
     prices = [below(one, other) for one, other in zip(constant, real, strict=True)]
     short = [below(found(f"ours-{place}-adaste"), found(f"ours-{place}-full-precision")) for place in places]
+    for long, brief in zip(prices, short, strict=True):
+        assert float(long) > float(brief), "full precision gains more"
     assert f"{prices[0]} points on CIFAR-10 ({short[0]} after 60 epochs) and {prices[1]} on CIFAR-100" in account
     assert f"({short[1]}), without annealing" in account
     ahead = " and ".join(below(one, other) for one, other in zip(constant, annealed, strict=True))
@@ -183,6 +185,15 @@ def test_what_binaryconnect_reaches_under_the_common_recipe(account: str, found:
     distance = found("ours-cifar100-resnet18-adaste").result.last_accuracy - hundred.result.last_accuracy
     assert f"is {distance:.1f} there" in account
     assert f"and {accuracy(hundred, 60)} of BinaryConnect on CIFAR-100" in account
+
+
+def test_what_bayesbinn_lacks_on_vgg(account: str, found: Found) -> None:
+    published = next(row for row in TABLES["table1"].rows if row.method == "bayesbinn").published
+    less = [
+        f"{published[place].accuracy - found(f'released-{place}-bayesbinn').result.last_accuracy:.1f}"
+        for place in ("cifar10-vgg16", "cifar100-vgg16")
+    ]
+    assert f"VGG-16 {less[0]} (CIFAR-10) and {less[1]} points (CIFAR-100) below" in account
 
 
 def test_the_jump_of_annealing(account: str, found: Found) -> None:
