@@ -65,7 +65,9 @@ FAMILY_LOOKS = MappingProxyType(
 """Colour and mark of the families in figures of accuracies."""
 
 PUBLISHED_MARKS = MappingProxyType({RERUN: "o", QUOTED: "^", "": "o"})
-PUBLISHED_TITLES = MappingProxyType({RERUN: "published, own runs", QUOTED: "published, quoted", "": "published"})
+PUBLISHED_TITLES = MappingProxyType(
+    {RERUN: "published, own runs (best epoch)", QUOTED: "published, quoted", "": "published (best epoch)"}
+)
 
 AXES = MappingProxyType({"test_accuracy": "test accuracy (%)", "loss": "training loss"})
 
@@ -241,7 +243,7 @@ def _published_handles(table: Table, place: Place) -> list[Line2D]:
             markerfacecolor="none",
             markeredgecolor="#333333",
             linestyle="",
-            label=f"{PUBLISHED_TITLES[mark]} (best epoch)",
+            label=PUBLISHED_TITLES[mark],
         )
         for mark in marks
     ]
