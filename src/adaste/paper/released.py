@@ -8,8 +8,15 @@ binary (biases, too), 5,000 of the CIFAR images are held out. Known differences 
 - AdaSTE's and BayesBiNN's momentum is without bias correction (the first twenty steps), their learning rate falls
   within epochs, not between them, and statistics of BatchNorm for rounded weights come from batches of their own
   before a test.
-- md-bnn and pmf: beta grows at every step instead of every few hundred; biases start at zero, latents of two levels at
-  (-x, x); CIFAR-100 is normalised with its own constants.
+- md-bnn and pmf: beta grows at every step instead of every few hundred; biases start at zero; CIFAR-100 is normalised
+  with its own constants. Latents of two levels start at (-x, x); theirs are drawn one by one for a layer of twice the
+  outputs, which makes half their difference 0.5 to 0.66 times as large as here: at small rates signs move more easily.
+- Rates of md-bnn and pmf are those under the torch they ask for, 0.4. From 1.1 on the same scripts drop the rate right
+  after the first step, too, so that all of the run has one drop more.
+- Unstable mirror descent multiplies steps by a beta that grows: old steps fade against new ones, and what it remembers
+  shrinks with the run. A compressed run is noisier than the script's, not only shorter. The weight that survives a step
+  there is one of float32, in whose last digits near +-1 small steps are lost; here the dual point is.
+- Networks compute in bfloat16, those of the scripts in float32.
 - ProxQuant's scripts know other networks only, train on 50,000 images and start from a trained network: here images are
   held out as for all others, and the first 40 % of the run have no pull. Its optimizer keeps its state between epochs.
 """
