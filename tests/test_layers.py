@@ -6,7 +6,7 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"schedules", "records", "signals", "startup", "compiling", "locks", "children", "connecting"},
+    {"schedules", "records", "signals", "startup", "compiling", "locks", "leftovers", "children", "connecting"},
     {"checks", "histogram"},
     {"files"},
     {"nodes"},

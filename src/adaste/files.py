@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from adaste.leftovers import left_over, temporary_folder
+
 UNFINISHED = re.compile(r"\..+\.\d+\.[0-9a-f]{8}\.tmp")
 """The names of files and folders that are being written."""
 
@@ -52,13 +54,14 @@ def append(path: Path, content: bytes) -> None:
 
 @contextmanager
 def folder_beside(path: Path) -> Iterator[Path]:
-    """An empty folder beside `path`, to be renamed to it when it is complete; else removed at the end."""
-    folder = _sibling(path)
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
+    """An empty folder beside `path`, to be renamed to it when it is complete; else removed at the end.
+
+    Those that killed processes have left there are removed first.
+    """
+    for folder in left_over(path.parent, "."):
         shutil.rmtree(folder, ignore_errors=True)
+    with temporary_folder(path.parent, f".{path.name}.") as folder:
+        yield folder
 
 
 def remove_unfinished(folder: Path) -> None:
