@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from waiting import soon, wait_until
 from adaste.children import Child
 from adaste.cli import main
 from adaste.cli import options as cli_options
+from adaste.leftovers import BOOT
 from adaste.locks import is_taken
 from adaste.mps import shared_gpu
 from adaste.recipes import recipe
@@ -286,6 +288,39 @@ def test_the_service_has_folders_of_its_own_and_is_stopped_whatever_happens(cont
         raise KeyError
     assert control.read_text().splitlines()[1] == f" [quit] {' '.join(folders)}"
     assert not any(Path(folder).exists() for folder in folders)
+
+
+STUDY = """
+import sys
+from adaste.mps import PIPES, shared_gpu
+with shared_gpu(print) as variables:
+    print(variables[PIPES], flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not BOOT.exists(), reason="this kernel does not name its starts")
+def test_the_next_study_stops_the_service_of_a_killed_one_and_not_that_of_a_live_one(
+    control: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    said: list[str] = []
+
+    def study() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", STUDY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    with study() as first, study() as second:
+        killed, live = (Path(one.stdout.readline().strip()) for one in (first, second))
+        first.kill()
+        first.wait()
+        assert killed.is_dir() and "quit" not in control.read_text()
+        with shared_gpu(said.append):
+            quits = [line for line in control.read_text().splitlines() if "quit" in line]
+            assert quits == [f" [quit] {killed} {killed.with_name('logs')}"]
+            assert not killed.parent.exists() and live.is_dir()
+            assert said == ["stopped the nvidia-cuda-mps-control of a study that was killed"]
+    assert not list(tmp_path.glob("adaste-mps-*"))
 
 
 def test_without_the_program_or_beside_a_running_service_none_is_started(

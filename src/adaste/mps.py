@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from adaste.leftovers import left_over, temporary_folder
+
 PROGRAM = "nvidia-cuda-mps-control"
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 LOGS = "CUDA_MPS_LOG_DIRECTORY"
+PREFIX = "adaste-mps-"
 PATIENCE = 60.0
 """Seconds for the daemon to start, or to end."""
 
@@ -20,13 +23,16 @@ def shared_gpu(says: Callable[[str], None]) -> Iterator[dict[str, str]]:
     """While the block runs, a daemon of its own serves the processes that have these environment variables.
 
     None is started where the program is missing or one is in use already; processes then take turns, or use that one.
+    Daemons whose processes were killed before they could stop them are stopped first.
     """
     program = shutil.which(PROGRAM)
     if program is None or PIPES in os.environ:
         yield {}
         return
-    with tempfile.TemporaryDirectory(prefix="adaste-mps-", ignore_cleanup_errors=True) as folder:
-        variables = {PIPES: str(Path(folder, "pipes")), LOGS: str(Path(folder, "logs"))}
+    parent = Path(tempfile.gettempdir())
+    _stop_those_left_over(program, parent, says)
+    with temporary_folder(parent, PREFIX, mode=0o700) as folder:
+        variables = _variables(folder)
         for path in variables.values():
             Path(path).mkdir()
         problem = _ask(program, ["-d"], variables)
@@ -40,6 +46,18 @@ def shared_gpu(says: Callable[[str], None]) -> Iterator[dict[str, str]]:
             problem = _ask(program, [], variables, command="quit\n")
             if problem is not None:
                 says(f"{PROGRAM} did not stop ({problem})")
+
+
+def _stop_those_left_over(program: str, parent: Path, says: Callable[[str], None]) -> None:
+    """Nobody uses them: the runs of a study end with it, whatever ends that."""
+    for folder in left_over(parent, PREFIX):
+        if _ask(program, [], _variables(folder), command="quit\n") is None:  # else it was not running any more
+            says(f"stopped the {PROGRAM} of a study that was killed")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _variables(folder: Path) -> dict[str, str]:
+    return {PIPES: str(folder / "pipes"), LOGS: str(folder / "logs")}
 
 
 def _ask(program: str, arguments: list[str], variables: dict[str, str], command: str = "") -> str | None:
