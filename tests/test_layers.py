@@ -25,7 +25,7 @@ ROWS = [
     {"recipe"},
     {"overrides", "methods", "network", "planning"},
     {"recipes", "train"},
-    {"observer", "results", "checkpoint", "environment", "choosing"},
+    {"observer", "results", "agreement", "checkpoint", "environment", "choosing"},
     {"evaluate", "runs", "mps"},
     {"studies", "exporting"},
     {"paper"},

@@ -72,7 +72,7 @@ def test_after_a_killed_process_all_begin_again_where_it_was_saved(tmp_path, two
     assert (tmp_path / "mark").exists()
     starts = json.loads((tmp_path / "plain" / "environment.json").read_text())
     assert len(starts) == 2
-    assert (starts[1]["from_epoch"], starts[1]["from_step"]) == (1, 16), "saved in the middle of an epoch"
+    assert starts[1]["from_epoch"] == 1 and 0 < starts[1]["from_step"] < 20, "saved in the middle of an epoch"
     assert outcome(tmp_path / "plain") == outcome(two / "plain")
 
 

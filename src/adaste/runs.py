@@ -21,6 +21,7 @@ import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
+from adaste.agreement import Agreement
 from adaste.checkpoint import Checkpoints, load
 from adaste.checks import require
 from adaste.data import Dataset
@@ -43,9 +44,6 @@ VERSION = 1
 
 STOP = 1
 """To save is a wish of 1, to stop because of a signal a larger one; the largest wish of all processes counts."""
-
-AGREE_EVERY = 16
-"""Several processes ask each other this often, in steps, whether to save or to stop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +128,7 @@ class _Run:
         self.story = _Story()
         self.best_network: dict[str, Tensor] | None = None
         self.heard = Heard()
+        self.agreement = Agreement(world, device)
         self.saved_at = self.started_at = time.monotonic()
 
     def go(self) -> Result:
@@ -171,10 +170,7 @@ class _Run:
         """Save when it is time or when asked to stop, and then stop; all processes at the same step."""
         due = time.monotonic() - self.saved_at >= self.options.save_every
         wish = STOP + self.heard.number if self.heard.number else int(due)
-        if self.world.size > 1:
-            if self.training.step % AGREE_EVERY:
-                return
-            wish = self.world.largest(wish, self.device)
+        wish = self.agreement.largest(wish, self.training.step)
         if wish:
             self.save()
         if wish > STOP:
