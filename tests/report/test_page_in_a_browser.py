@@ -10,6 +10,8 @@ from paper_runs import a_recipe
 from small_report import HOSTILE, RESNET
 
 from adaste.cli import main
+from adaste.paper.tables import TABLES
+from adaste.report.wording import heading
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -25,6 +27,11 @@ def test_the_tables_show_what_the_runs_reached(visit: Any) -> None:
     assert "published 93.96" in cell
     assert "2 runs, 6 epochs (also 3)" in cell
     assert "missing" in page.locator(f"#table1 tr[data-method=pmf] td[data-place={RESNET}]").inner_text()
+
+
+def test_tables_are_headed_as_in_every_other_text(visit: Any) -> None:
+    headings = visit().locator(".table-head h3").all_inner_texts()
+    assert headings == [heading(table) for table in TABLES.values()]
 
 
 def test_differences_are_told_by_sign_and_mark_and_not_by_colour_alone(visit: Any) -> None:

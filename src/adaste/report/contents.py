@@ -16,7 +16,7 @@ from adaste.paper.family import Family
 from adaste.paper.figures import FIGURES, RACE, Figure
 from adaste.paper.places import PLACES
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
-from adaste.report.wording import titled_name
+from adaste.report.wording import heading, titled_name
 from adaste.serial import to_plain
 
 CURVES = ("test_accuracy", "train_accuracy", "holdout_accuracy", "loss", "test_loss", "flipped", "latent", "lr")
@@ -59,6 +59,7 @@ def _methods(family: Family) -> list[Plain]:
 def _table(table: Table, runs: Sequence[Run]) -> Plain:
     return {
         "name": table.name,
+        "heading": heading(table),
         "title": table.title,
         "places": [place.name for place in table.places],
         "families": [family.name for family in table.families],

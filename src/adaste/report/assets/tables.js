@@ -47,7 +47,7 @@ function tableOf(table) {
   return make(
     "div",
     { class: "table-block", id: table.name },
-    make("div", { class: "table-head" }, make("h3", {}, headingOf(table)), tableLengths(table, chosen)),
+    make("div", { class: "table-head" }, make("h3", {}, table.heading), tableLengths(table, chosen)),
     make("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": table.title }, shape(table, chosen)),
     notesOf(table),
   );
@@ -95,8 +95,6 @@ function pick(row, place, family, length) {
   const cell = length === null ? cells[0] : cells.find(({ epochs }) => epochs === length);
   return { cell, others: cells.filter((other) => other !== cell) };
 }
-
-const headingOf = ({ name, title }) => (name.startsWith("table") ? `Table ${name.slice(5)}. ${title}` : title);
 
 function gridded(table, chosen) {
   const length = lengthOf(table, chosen);
