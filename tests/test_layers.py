@@ -15,7 +15,7 @@ ROWS = [
     {"serial", "kernels"},
     {"maps", "models", "augment", "bases"},
     {"estimators"},
-    {"shards", "weights", "rules", "guard"},
+    {"shards", "weights", "rules", "guard", "settings"},
     {"stepping", "refusals", "states"},
     {"cells", "mathematics"},
     {"compiled_step"},

@@ -1,13 +1,15 @@
 """One parameter of an optimizer with all that belongs to it."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
+import torch
 from torch import Tensor, nn
 
 from adaste.estimators import Estimator
 from adaste.shards import first_element, local
-from adaste.stepping import Job, Method
+from adaste.stepping import Job, Method, Moment
 
 
 class Cell(NamedTuple):
@@ -55,3 +57,35 @@ class Cell(NamedTuple):
         """The weights of this parameter as they would be exported."""
         weight, latent = local(self.weight), local(self.latent)
         return estimator.binarize(latent, weight.to(latent.dtype)).to(weight.dtype)
+
+    def write_weight(self, estimator: Estimator, *, unless_close: bool = False) -> None:
+        """Give the network weight(theta, w); a weight that agrees up to rounding may be left alone, to the last bit."""
+        weight, latent = local(self.weight), local(self.latent)
+        new = estimator.weight(latent, weight.to(latent.dtype)).to(weight.dtype)
+        if not (unless_close and torch.allclose(weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
+            weight.copy_(new)
+
+
+def cells_of(groups: Sequence[Mapping[str, Any]], state: Mapping[Tensor, dict[str, Any]]) -> Iterator[Cell]:
+    """All parameters of an optimizer's groups, in order."""
+    slot = 0
+    for index, group in enumerate(groups):
+        names = group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
+        for name, weight in zip(names, group["params"], strict=True):
+            yield Cell(slot, name, index, weight, state[weight])
+            slot += 1
+
+
+def planned(
+    moving: Sequence[Cell], grads: Sequence[Tensor], norms: Sequence[Tensor | None], groups: Sequence[Moment]
+) -> tuple[list[Moment], list[Job]]:
+    """A step's jobs and their moments: that of the group, or one's own for a parameter that draws random numbers."""
+    moments, jobs = list(groups), []
+    draws = [moment.now.estimator.draws for moment in groups]
+    for cell, grad, norm in zip(moving, grads, norms, strict=True):
+        place = cell.group
+        if draws[cell.group]:
+            place = len(moments)
+            moments.append(Moment(*(cell.method(method) for method in groups[cell.group])))
+        jobs.append(cell.job(place, grad, norm))
+    return moments, jobs

@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 from adaste.cells import Cell
 from adaste.rules import RULES
 from adaste.schedules import Scalar, Schedule
+from adaste.settings import base_settings
 from adaste.shards import local
-from adaste.states import base_settings
 from adaste.stepping import Job, Moment, TwoMoments, compiled, fused_step, two_moments
 
 # The compiler gives up with an error after eight versions of one function.

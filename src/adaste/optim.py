@@ -9,24 +9,21 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from adaste.cells import Cell
+from adaste.cells import Cell, cells_of, planned
 from adaste.compiled_step import CompiledStep
 from adaste.estimators import Estimator
 from adaste.guard import GradientGuard
-from adaste.refusals import check_devices, check_group, check_state
+from adaste.refusals import check_devices, check_group, check_not_rounded, check_state
 from adaste.rules import RULES
 from adaste.schedules import Schedule, at_step
+from adaste.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
 from adaste.shards import first_element, forget_gathered, local
 from adaste.states import (
-    base_settings,
     base_state,
     changed_by,
     first_state,
-    keep_rates,
-    loaded_group,
     new_state,
     outside_parameters,
-    saved_group,
     saved_state,
     states_in_order,
 )
@@ -86,8 +83,8 @@ class LatentOptimizer(Optimizer):
             known = ", ".join(optimizer.__name__ for optimizer in RULES)
             raise ValueError(f"compile=True knows the base optimizers {known}, got {type(self.base).__name__}")
         self.defaults = {**self.base.defaults, **self.defaults}
-        for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
-            self._adopt_settings(group, base_group)
+        for group, of_base in zip(self.param_groups, self.base.param_groups, strict=True):
+            self._adopt_settings(group, of_base)
         self._keep_rates()
         self._write_weights(self._cells())
 
@@ -148,7 +145,7 @@ class LatentOptimizer(Optimizer):
         the news has arrived (the step that met the gradient left the latents of its parameter unchanged). In shards,
         the rank that holds the bad part raises.
         """
-        self._refuse_while_rounded("step()")
+        check_not_rounded(self._rounded, "step()")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -163,7 +160,8 @@ class LatentOptimizer(Optimizer):
             else:
                 self._mirror_settings()
                 reference_step(self.base, moments, jobs)
-                self._show_changes()
+                if not self._compile:  # those that can be compiled change none
+                    show_changes(self.param_groups, self.base.param_groups)
                 self._steps += 1
             # A latent without gradient stays, but its weight follows an annealed map.
             self._write_weights([cell for cell in cells if not cell.moves])
@@ -230,7 +228,7 @@ class LatentOptimizer(Optimizer):
         Else nothing changes. Whether values live in tensors (`compile`, `capturable`) need not be the same. The base
         optimizer gets new tensors: a CUDA graph that holds a step must be captured anew.
         """
-        self._refuse_while_rounded("load_state_dict()")
+        check_not_rounded(self._rounded, "load_state_dict()")
         state_dict = changed_by(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
         groups, saved = state_dict["param_groups"], states_in_order(state_dict)
         cells = list(self._cells())
@@ -263,12 +261,7 @@ class LatentOptimizer(Optimizer):
             self._guard, self._compiled, self._rates, self._rounded = GradientGuard(), CompiledStep(), {}, False
 
     def _cells(self) -> Iterator[Cell]:
-        slot = 0
-        for index, group in enumerate(self.param_groups):
-            names = group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
-            for name, weight in zip(names, group["params"], strict=True):
-                yield Cell(slot, name, index, weight, self.state[weight])
-                slot += 1
+        return cells_of(self.param_groups, self.state)
 
     def _with_estimators(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Estimator]]:
         """Each parameter with its method at the current step."""
@@ -278,12 +271,8 @@ class LatentOptimizer(Optimizer):
 
     @torch.no_grad()
     def _write_weights(self, cells: Iterable[Cell], *, unless_close: bool = False) -> None:
-        """Give the network weight(theta, w); weights that agree up to rounding may be left alone, to the last bit."""
         for cell, estimator in self._with_estimators(cells):
-            weight, latent = local(cell.weight), local(cell.latent)
-            new = estimator.weight(latent, weight.to(latent.dtype)).to(weight.dtype)
-            if not (unless_close and torch.allclose(weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
-                weight.copy_(new)
+            cell.write_weight(estimator, unless_close=unless_close)
 
     def _plan(self, moving: list[Cell], names: list[str]) -> tuple[list[Moment], list[Job]]:
         """What a step needs to know, for the parameters that have a gradient; `names` are those of all."""
@@ -291,25 +280,16 @@ class LatentOptimizer(Optimizer):
         norms = self._guard.inspect(grads, [cell.slot for cell in moving], names)
         methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
         moments = moments_at(methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
-        draws = [moment.now.estimator.draws for moment in moments]
-        jobs = []
-        for cell, grad, norm in zip(moving, grads, norms, strict=True):
-            place = cell.group
-            if draws[cell.group]:
-                place = len(moments)
-                moments.append(Moment(*(cell.method(method) for method in moments[cell.group])))
-            jobs.append(cell.job(place, grad, norm))
-        return moments, jobs
+        return planned(moving, grads, norms, moments)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
-        return {**base_settings(group), "params": [self.state[weight]["latent"] for weight in group["params"]]}
+        return base_group(group, [self.state[weight]["latent"] for weight in group["params"]])
 
-    def _adopt_settings(self, group: dict[str, Any], base_group: dict[str, Any]) -> None:
-        """Our group shows the base's settings too; from then on ours are the ones that schedulers and users change."""
-        for name, value in base_group.items():
-            group.setdefault(name, value)
-        if isinstance(self._steps, Tensor) and self._steps.device.type == "cuda" and "capturable" in group:
-            group["capturable"] = True  # the base counts its steps on the device, too
+    def _adopt_settings(self, group: dict[str, Any], of_base: dict[str, Any]) -> None:
+        adopt(group, of_base, counts_on_gpu=isinstance(self._steps, Tensor) and self._steps.is_cuda)
+
+    def _mirror_settings(self) -> None:
+        mirror(self.param_groups, self.base.param_groups, compiled=self._compile)
 
     def _keep_rates(self) -> None:
         if isinstance(self._steps, Tensor):
@@ -318,23 +298,3 @@ class LatentOptimizer(Optimizer):
     @property
     def _kind_of_base(self) -> str:
         return type(self.base).__name__
-
-    def _refuse_while_rounded(self, what: str) -> None:
-        if self._rounded:
-            raise RuntimeError(
-                f"{what} inside binarized(): the weights are rounded there and those of before will be put back; "
-                "leave the block first"
-            )
-
-    def _show_changes(self) -> None:
-        """What the base itself changes among its settings, as optimizers do that find their rate or count there."""
-        if not self._compile:  # those that can be compiled change none
-            for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
-                group.update(base_settings(base_group))
-
-    def _mirror_settings(self) -> None:
-        for group, base_group in zip(self.param_groups, self.base.param_groups, strict=True):
-            base_group.update(base_settings(group))
-            if self._compile:
-                # Compiled, only a first step reaches the base, and not every base takes a rate in a tensor.
-                base_group["lr"] = float(group["lr"])

@@ -96,3 +96,12 @@ def check_devices(groups: list[dict[str, Any]]) -> torch.device:
             f"capturable=True and compile=True need all weights on one device, got {sorted(map(str, devices))}"
         )
     return devices.pop()
+
+
+def check_not_rounded(rounded: bool, what: str) -> None:
+    """A call that changes weights."""
+    if rounded:
+        raise RuntimeError(
+            f"{what} inside binarized(): the weights are rounded there and those of before will be put back; "
+            "leave the block first"
+        )

@@ -1,4 +1,4 @@
-"""What a LatentOptimizer keeps per parameter and per group, and what of it belongs to the base optimizer."""
+"""What a LatentOptimizer keeps per parameter, and what of it belongs to the base optimizer."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adaste.estimators import Estimator
-from adaste.schedules import Schedule, describe
+from adaste.schedules import Schedule
 from adaste.shards import like_shard, local
 
 _OF_BASE = "base."
@@ -24,46 +24,6 @@ def new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule)
         state["average"] = like_shard(torch.zeros_like(part), weight)
         state["mass"] = torch.zeros((), dtype=part.dtype, device=part.device)
     return state
-
-
-def base_settings(group: dict[str, Any]) -> dict[str, Any]:
-    """The part of a group that belongs to the base optimizer."""
-    own = ("params", "param_names", "estimator", "averaging", "steps", "base")
-    return {name: value for name, value in group.items() if name not in own}
-
-
-def keep_rates(groups: list[dict[str, Any]], own: dict[int, Tensor], device: torch.device) -> None:
-    """Put learning rates that are numbers into tensors, that of each group always into the same one of its `own`.
-
-    A user may put a number there at any time. The tensor of before is not given up: a CUDA graph may read it.
-    """
-    for place, group in enumerate(groups):
-        if "lr" in group and not isinstance(group["lr"], Tensor):  # a few optimizers have none
-            rate = own.setdefault(place, torch.zeros((), dtype=torch.float32, device=device))
-            # Copied from the host, which no graph can hold: one that filled it in would undo all later changes.
-            group["lr"] = rate.copy_(torch.tensor(group["lr"]))
-
-
-def loaded_group(saved: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """A group with the base optimizer's settings of a saved one; a learning rate in a tensor stays in that tensor.
-
-    It keeps its parameters, its method, and how the base computes: what works in one optimizer may not in another.
-    """
-    fixed = ("params", "param_names", "estimator", "averaging", "capturable", "foreach", "fused")
-    kept: dict[str, Any] = {name: value for name, value in own.items() if name in fixed}
-    rate = own.get("lr")
-    if isinstance(rate, Tensor):
-        kept["lr"] = rate.fill_(float(saved["lr"]))
-    elif rate is not None:
-        kept["lr"] = float(saved["lr"])
-    return {**copy.deepcopy(base_settings(saved)), **kept}
-
-
-def saved_group(group: dict[str, Any], slots: list[int], steps: int, base: str) -> dict[str, Any]:
-    """A group as it is saved: its parameters by their places, its method as plain data."""
-    settings = {name: value for name, value in group.items() if name != "params"}
-    method = {name: describe(group[name]) for name in ("estimator", "averaging")}
-    return {**settings, "params": slots, **method, "steps": steps, "base": base}
 
 
 def saved_state(state: dict[str, Tensor], of_base: dict[str, Any]) -> dict[str, Any]:
