@@ -66,6 +66,38 @@ def test_no_member_leaves_its_folder(tmp_path, name, evil):
     assert names(inside) == [name] and names(tmp_path) == ["inside"]
 
 
+def folder_entry(name):
+    info = tarfile.TarInfo(name)
+    info.type = tarfile.DIRTYPE
+    return info
+
+
+def test_an_archive_of_its_own_top_is_no_danger(tmp_path):
+    archive = tar(tmp_path / "a.tgz", folder_entry("."), folder_entry("./root"), ("./root/a", b"first"))
+    assert (extract(archive, "root", tmp_path) / "a").read_bytes() == b"first"
+
+
+def test_a_file_cannot_be_the_top(tmp_path):
+    archive = tar(tmp_path / "a.tgz", ("root/a", b"first"), (".", b"evil"))
+    with pytest.raises(DataError, match=r"was not extracted: '\.' is the name of a folder"):
+        extract(archive, "root", tmp_path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_compressions_in_a_zip_are_refused(tmp_path, method):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as file:
+        file.writestr("root/a", b"first")
+    with pytest.raises(DataError, match="another method than deflate"):
+        extract(tmp_path / "a.zip", "root", tmp_path)
+
+
+def test_names_in_a_zip_that_are_no_text_are_damage(tmp_path):
+    archive = zipped(tmp_path / "a.zip", ("root/\N{LATIN SMALL LETTER A WITH DIAERESIS}", b"first"))
+    archive.write_bytes(archive.read_bytes().replace(b"\xc3\xa4", b"\xc3\x04"))
+    with pytest.raises(DataError, match="truncated or damaged"):
+        extract(archive, "root", tmp_path)
+
+
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
 def test_links_and_devices_in_a_tar_are_refused(tmp_path, kind):
     member = tarfile.TarInfo("root/link")

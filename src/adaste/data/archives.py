@@ -20,6 +20,17 @@ from adaste.data.progress import bar
 from adaste.files import NotWrittenError, folder_beside
 
 BLOCK = 1 << 20
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+DAMAGE = (
+    EOFError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    gzip.BadGzipFile,
+    NotImplementedError,
+    UnicodeDecodeError,
+)
+"""What Python's readers raise for archives that are not as they were."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +74,7 @@ def _unpack(archive: Path, target: Path, bounds: Bounds, progress: bool) -> None
         with show_bar as show, archive.open("rb") as file:
             for used in unpack(file, _Room(archive, target, bounds)):
                 show(used)
-    except (EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, NotImplementedError) as error:
+    except DAMAGE as error:
         raise DataError(f"{archive} is truncated or damaged, fetch it again: {error}") from error
 
 
@@ -85,19 +96,25 @@ class _Room:
         if self.bytes > self.most:
             raise self.refuse(f"it holds more than {self.most:,} bytes, which is too much for an archive of its size")
 
+    def make_folder(self, name: str) -> None:
+        """The top itself may be a member, too: `tar -c .` calls it "."."""
+        self.path(name).mkdir(parents=True, exist_ok=True)
+
     def path(self, name: str) -> Path:
         """The place of a member."""
         self.entries += 1
         if self.entries > self.bounds.entries:
             raise self.refuse(f"it has more than {self.bounds.entries:,} entries")
         parts = PurePosixPath(name).parts
-        if not parts or name.startswith("/") or ".." in parts or any(sign in name for sign in ("\\", ":", "\0")):
+        if name.startswith("/") or ".." in parts or any(sign in name for sign in ("\\", ":", "\0")):
             raise self.refuse(f"{name!r} would lie outside of its folder")
         return self.target.joinpath(*parts)
 
     def write(self, name: str, size: int, source: IO[bytes]) -> None:
         """Copy one file, of which not more than the size it declares is read."""
         path = self.path(name)
+        if path == self.target:
+            raise self.refuse(f"{name!r} is the name of a folder, but a file in it")
         if size > self.bounds.file_bytes:
             raise self.refuse(f"{name!r} has {size:,} bytes, more than {self.bounds.file_bytes:,}")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +147,7 @@ def _unpack_tar(file: IO[bytes], room: _Room) -> Iterator[int]:
         with tarfile.open(fileobj=counted, mode="r|") as members:  # type: ignore[call-overload]
             for member in members:
                 if member.isdir():
-                    room.path(member.name).mkdir(parents=True, exist_ok=True)
+                    room.make_folder(member.name)
                 elif member.isreg() and not member.issparse():
                     room.write(member.name, member.size, cast("IO[bytes]", members.extractfile(member)))
                 else:
@@ -149,8 +166,10 @@ def _unpack_zip(file: IO[bytes], room: _Room) -> Iterator[int]:
                 raise room.refuse(f"{member.filename!r} is a link or a device, not a file")
             if member.flag_bits & 1:
                 raise room.refuse(f"{member.filename!r} is encrypted")
+            if member.compress_type not in METHODS:
+                raise room.refuse(f"{member.filename!r} is compressed by another method than deflate")
             if member.is_dir():
-                room.path(member.filename).mkdir(parents=True, exist_ok=True)
+                room.make_folder(member.filename)
             else:
                 room.count(member.file_size)
                 with members.open(member) as source:
