@@ -249,3 +249,9 @@ def test_splits_and_data_sets_are_checked_when_made():
         Dataset("a", ("x",), split, Split(np.zeros((2, 5, 5, 3), np.uint8), labels), (0,) * 3, (1,) * 3, "")
     with pytest.raises(ValueError, match="one value for each of 3 channels"):
         Dataset("a", ("x",), split, split, (0.0,), (1.0,), "")
+    with pytest.raises(ValueError, match=r"labels of test must be 0 to 1 \(2 classes\), got 0 to 2"):
+        Dataset("a", ("x", "y"), split, Split(images, np.array([0, 2])), (0.0,) * 3, (1.0,) * 3, "")
+    with pytest.raises(ValueError, match=r"labels of train must be 0 to 1 \(2 classes\), got -1 to 1"):
+        Dataset("a", ("x", "y"), Split(images, np.array([1, -1])), split, (0.0,) * 3, (1.0,) * 3, "")
+    with pytest.raises(ValueError, match="test must hold at least one image"):
+        Dataset("a", ("x",), split, Split(images[:0], labels[:0]), (0.0,) * 3, (1.0,) * 3, "")

@@ -16,6 +16,7 @@ from data.build import (
     write_cifar10,
     write_cifar100,
     write_class_folders,
+    write_image,
     write_imagenette,
     write_mnist,
     write_tiny_imagenet,
@@ -172,6 +173,14 @@ def test_square_images_of_their_own_size_are_kept_pixel_by_pixel(tmp_path):
     images, labels = images_and_labels(8, 2, 32, seed=4)
     dataset = load("folder", tmp_path)
     assert np.array_equal(dataset.train.images, images[np.argsort(labels, kind="stable")])
+
+
+def test_grey_of_16_bits_keeps_its_upper_8(tmp_path):
+    levels = np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000
+    for part in ("train", "val"):
+        write_image(tmp_path / part / "a" / "1.png", levels)
+    images = load("folder", tmp_path).train.images
+    assert np.array_equal(images[0], np.repeat((levels // 256)[..., np.newaxis], 3, axis=-1))
 
 
 def test_the_folder_may_be_that_of_the_data_set_itself(tmp_path):

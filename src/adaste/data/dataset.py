@@ -62,6 +62,16 @@ class Dataset:
             raise ValueError(
                 f"mean and std need one value for each of {channels} channels, got {self.mean}, {self.std}"
             )
+        for name, split in (("train", self.train), ("test", self.test)):
+            if not len(split):
+                raise ValueError(f"{name} must hold at least one image, got none")
+            # On a GPU a label without a class would end the process in the middle of training.
+            least, most = int(split.labels.min()), int(split.labels.max())
+            if least < 0 or most >= len(self.classes):
+                raise ValueError(
+                    f"labels of {name} must be 0 to {len(self.classes) - 1} ({len(self.classes)} classes), "
+                    f"got {least} to {most}"
+                )
 
 
 def subset(split: Split, chosen: ArrayLike) -> Split:

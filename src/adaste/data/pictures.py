@@ -46,7 +46,7 @@ def fill_squares(paths: Sequence[Path], side: int, progress: bool, images: NDArr
 def read_square(path: Path, side: int) -> NDArray[np.uint8]:
     """One image as (side, side, 3) bytes: the shorter side is resized, the middle of the longer one kept."""
     with _opened(path) as image:
-        colour = image.convert("RGB")
+        colour = _of_bytes(image).convert("RGB")
         width, height = colour.size
         if (width, height) != (side, side):
             scale = side / min(width, height)
@@ -65,6 +65,13 @@ def common_square(paths: Sequence[Path]) -> int | None:
     found = set().union(*_each(sizes, range(0, len(paths), AT_A_TIME)))
     width, height = found.pop() if len(found) == 1 else (0, -1)
     return width if width == height else None
+
+
+def _of_bytes(image: Image.Image) -> Image.Image:
+    """Grey of 16 bits as 8: Pillow would make everything above 255 white. (In colour it takes the upper 8 itself.)"""
+    if image.mode.startswith("I"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return image
 
 
 def _size(path: Path) -> tuple[int, int]:
