@@ -125,6 +125,36 @@ def test_a_folder_that_is_not_writable_is_cached_in_the_users_directory(folder, 
     assert (home / "adaste" / dataset.digest / MANIFEST).is_file()
 
 
+def test_a_cache_that_cannot_be_written_is_used_as_long_as_it_is_whole(folder, tmp_path_factory, monkeypatch):
+    first = load("cifar10", folder)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    monkeypatch.setattr("os.access", lambda path, mode: folder not in (path, *path.parents))
+    with monkeypatch.context() as patched:
+        patched.setattr("adaste.data.cifar.CifarBinary.read", lambda *_, **__: pytest.fail("read again"))
+        assert load("cifar10", folder).digest == first.digest
+    assert not list((home / "adaste").glob("*/"))
+    alter_and_keep_the_time(folder / FOLDER / first.digest / "train-images.npy")
+    assert len(load("cifar10", folder).train) == 200
+    assert (home / "adaste" / first.digest / MANIFEST).is_file()
+    assert (folder / FOLDER / first.digest / MANIFEST).is_file(), "it is not ours to remove"
+
+
+def test_where_nothing_can_be_written_it_is_said_what_to_set(folder, tmp_path, monkeypatch):
+    (folder / FOLDER).write_text("a file in the place of the cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / FOLDER))
+    with pytest.raises(DataError, match=r"\.adaste-cache cannot be written, .*Not a directory.*set XDG_CACHE_HOME"):
+        load("cifar10", folder)
+
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("pathlib.Path.home", homeless)
+    with pytest.raises(DataError, match=r"Could not determine home.*set XDG_CACHE_HOME"):
+        load("cifar10", folder)
+
+
 def test_a_full_disk_is_an_error_and_leaves_nothing_behind(folder, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -50,9 +50,24 @@ def cache_folder(folder: Path) -> Path:
                 return place
     except OSError:
         log.debug("%s cannot be made, the user's cache directory is used", place)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adaste"
-    home.mkdir(parents=True, exist_ok=True)
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adaste"
+        home.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # the latter where the user has no home
+        raise DataError(
+            f"decoded images need a place: {place} cannot be written, and neither can the user's cache directory "
+            f"({error}); set XDG_CACHE_HOME to a folder that can"
+        ) from error
     return home
+
+
+def prepared(entry: Path, name: str) -> Dataset | None:
+    """The data set in a folder `entry` that is another user's to write; None where it is missing or damaged."""
+    try:
+        return _open(entry, name)
+    except _DamagedError as error:
+        log.debug("%s is not used (%s)", entry, error)
+        return None
 
 
 def cached(entry: Path, name: str, read: Callable[[], Content], normal: Normal | None) -> Dataset:

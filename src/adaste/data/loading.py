@@ -9,7 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from adaste.data.archives import extract
-from adaste.data.cache import FORMAT, cache_folder, cached
+from adaste.data.cache import FOLDER as CACHES
+from adaste.data.cache import FORMAT, cache_folder, cached, prepared
 from adaste.data.dataset import Dataset
 from adaste.data.digests import content_digest, digest_of
 from adaste.data.download import fetch
@@ -35,8 +36,9 @@ def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Da
 
     The first time, archives are extracted beside themselves and images are decoded into a cache that is memory-mapped
     from then on; it lies in `.adaste-cache` inside the data folder, or in the user's cache directory where that is not
-    writable. Photographs (Imagenette) become squares of 256 pixels: the shorter side resized, the middle of the longer
-    one kept. Fewer images than published are accepted, and their number reported.
+    writable (what was cached inside it before is used nevertheless). Photographs (Imagenette) become squares of 256
+    pixels: the shorter side resized, the middle of the longer one kept. Fewer images than published are accepted, and
+    their number reported.
     """
     source, place = source_named(name), data_folder(folder)
     layout, root = _found(source, place, progress=progress)
@@ -44,7 +46,10 @@ def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Da
     recipe = {"format": FORMAT, "name": name, "layout": type(layout).__name__, **layout.options()}
     digest = content_digest(root, layout.files(root), recipe, memory=caches)
     normal = (source.mean, source.std) if source.mean and source.std else None
-    dataset = cached(caches / digest, name, partial(layout.read, root, progress=progress), normal)
+    shared = place / CACHES
+    dataset = prepared(shared / digest, name) if shared != caches else None
+    if dataset is None:
+        dataset = cached(caches / digest, name, partial(layout.read, root, progress=progress), normal)
     _report(dataset, source, progress)
     return dataset
 
