@@ -1,7 +1,10 @@
 """Downloads from a local server that breaks off, ignores ranges, serves wrong bytes and answers with errors."""
 
 import dataclasses
+import errno
 import hashlib
+import http.client
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
@@ -10,6 +13,7 @@ import pytest
 
 from adaste.data import SOURCES, DataError, Download, get, load
 from adaste.data.download import Patience, fetch
+from adaste.files import NotWrittenError
 from data.build import write_cifar10
 
 CONTENT = bytes(range(256)) * 4_000
@@ -107,6 +111,51 @@ def test_a_server_that_does_not_continue_is_asked_for_the_whole_file(publisher, 
         with pytest.raises(DataError):
             fetch(publisher.download(), tmp_path, progress=False, patience=Patience(attempts=2, sleep=lambda _: None))
         return
+    assert fetch(publisher.download(), tmp_path, progress=False, patience=patience).read_bytes() == CONTENT
+
+
+def test_two_that_fetch_at_once_do_not_write_into_one_file(publisher, tmp_path, patience):
+    publisher.behaviours = ["break off"]
+    refused = []
+
+    def other(_):
+        with pytest.raises(DataError, match=r"another process is downloading .*file\.bin\.part: wait for it") as caught:
+            fetch(publisher.download(), tmp_path, progress=False, patience=patience)
+        refused.append(caught)
+
+    waiting = Patience(attempts=2, sleep=other)
+    assert fetch(publisher.download(), tmp_path, progress=False, patience=waiting).read_bytes() == CONTENT
+    assert len(refused) == 1 and len(publisher.ranges) == 2
+    assert names(tmp_path) == ["file.bin"]
+
+
+@pytest.mark.parametrize("error", [ssl.SSLEOFError("EOF occurred"), TimeoutError("timed out"), OSError("no route")])
+@pytest.mark.parametrize("where", ["read", "begin"])
+def test_whatever_happens_to_a_connection_it_is_tried_again(publisher, tmp_path, patience, monkeypatch, error, where):
+    sound, met = getattr(http.client.HTTPResponse, where), []
+
+    def breaking(answer, *arguments):
+        if not met:
+            met.append(error)
+            raise error
+        return sound(answer, *arguments)
+
+    monkeypatch.setattr(http.client.HTTPResponse, where, breaking)
+    assert fetch(publisher.download(), tmp_path, progress=False, patience=patience).read_bytes() == CONTENT
+    assert met
+
+
+def test_a_full_disk_is_named_at_once_and_the_download_goes_on_later(
+    publisher, tmp_path, patience, pauses, monkeypatch
+):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(NotWrittenError, match=r"could not write .*file\.bin\.part \(No space left on device\)"):
+            fetch(publisher.download(), tmp_path, progress=False, patience=patience)
+    assert pauses == []
     assert fetch(publisher.download(), tmp_path, progress=False, patience=patience).read_bytes() == CONTENT
 
 

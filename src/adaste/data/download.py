@@ -1,18 +1,22 @@
 """Files from their publishers: resumed where they broke off, and compared with the published checksum."""
 
+import fcntl
 import hashlib
 import http.client
 import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 from adaste.checks import require
 from adaste.data.errors import DataError
 from adaste.data.progress import bar
+from adaste.files import NotWrittenError
 
 BLOCK = 1 << 18
 TIMEOUT = 60.0
@@ -57,16 +61,37 @@ def fetch(download: Download, folder: Path, *, progress: bool, patience: Patienc
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
-    with bar(target.name, download.bytes, shown=progress, in_bytes=True) as show:
-        _persevere(download, part, show, patience or Patience())
-    if not _is_whole(part, download):
-        part.unlink()
-        raise DataError(
-            f"{download.url} gave other bytes than published (md5 {download.md5} was expected); "
-            "the file was removed, try again later or fetch it elsewhere"
-        )
-    part.replace(target)
+    with _alone_with(part):
+        with bar(target.name, download.bytes, shown=progress, in_bytes=True) as show:
+            _persevere(download, part, show, patience or Patience())
+        if not _is_whole(part, download):
+            part.unlink()
+            raise DataError(
+                f"{download.url} gave other bytes than published (md5 {download.md5} was expected); "
+                "the file was removed, try again later or fetch it elsewhere"
+            )
+        part.replace(target)
     return target
+
+
+@contextmanager
+def _alone_with(part: Path) -> Iterator[None]:
+    """Hold a file's lock: what two processes add to one file is neither's. At the end it is removed if it is empty."""
+    with part.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = not part.exists() or not os.path.samestat(part.stat(), os.fstat(file.fileno()))  # until just now
+        except BlockingIOError:
+            taken = True
+        except OSError:  # a file system without locks
+            taken = False
+        if taken:
+            raise DataError(f"another process is downloading {part}: wait for it")
+        try:
+            yield
+        finally:
+            if part.exists() and not part.stat().st_size:
+                part.unlink()
 
 
 def _persevere(download: Download, part: Path, show: Callable[[int], None], patience: Patience) -> None:
@@ -77,7 +102,7 @@ def _persevere(download: Download, part: Path, show: Callable[[int], None], pati
             return
         except _RejectedError as error:
             raise DataError(f"{download.url} could not be downloaded: {error}") from error
-        except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+        except (urllib.error.URLError, http.client.HTTPException, ConnectionError) as error:
             if attempt == patience.attempts:
                 raise DataError(
                     f"{download.url} could not be downloaded in {attempt} attempts, the last one failed with: {error}; "
@@ -91,7 +116,7 @@ def _continue(download: Download, part: Path, show: Callable[[int], None]) -> No
     """Fetch what is missing of `part`; an error if the connection ends before the file does."""
     done = part.stat().st_size if part.is_file() else 0
     if done > download.bytes:
-        part.unlink()
+        os.truncate(part, 0)
         done = 0
     if done == download.bytes:
         return
@@ -101,11 +126,11 @@ def _continue(download: Download, part: Path, show: Callable[[int], None]) -> No
     with _answer(request, part) as answer:
         if answer.status != 206 or not answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
             done = 0  # the server sends the whole file, whatever it was asked for
-        with part.open("ab" if done else "wb") as file:
-            while block := answer.read(min(BLOCK, download.bytes - done + 1)):
+        with _writing(part, "ab" if done else "wb") as file:
+            while block := _read(answer, min(BLOCK, download.bytes - done + 1)):
                 done += len(block)
                 if done > download.bytes:
-                    part.unlink()
+                    file.truncate(0)
                     raise _RejectedError(f"the file is larger than the published {download.bytes:,} bytes")
                 file.write(block)
                 show(done)
@@ -115,15 +140,38 @@ def _continue(download: Download, part: Path, show: Callable[[int], None]) -> No
         raise ConnectionError(f"the connection ended after {done:,} of {download.bytes:,} bytes")
 
 
+def _read(answer: http.client.HTTPResponse, size: int) -> bytes:
+    try:
+        return answer.read(size)
+    except OSError as error:  # there are many, of sockets and of TLS, and none is of a file
+        raise ConnectionError(str(error)) from error
+
+
+@contextmanager
+def _writing(part: Path, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
+    try:
+        with part.open(mode) as file:
+            yield file
+    except ConnectionError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise NotWrittenError(error.errno, f"could not write {part} ({reason}); it will be continued") from error
+
+
 def _answer(request: urllib.request.Request, part: Path) -> http.client.HTTPResponse:
     try:
         answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code == 416:  # the server has less than we have: begin anew
-            part.unlink(missing_ok=True)
+            os.truncate(part, 0)
         elif error.code not in PASSING:
             raise _RejectedError(f"the server answered {error.code} {error.reason}") from error
         raise
+    except urllib.error.URLError:
+        raise
+    except OSError as error:
+        raise ConnectionError(str(error)) from error
     return answer
 
 
