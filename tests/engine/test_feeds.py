@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,23 @@ def test_a_streamed_pass_equals_a_resident_one_from_any_step_on(first) -> None:
         assert (streamed[4 * place].numpy() == split.images[index.numpy()]).all()
         assert (streamed[4 * place + 1].numpy() == split.labels[index.numpy()]).all()
         assert int(streamed[4 * place + 3]) == first + place
+
+
+def test_images_in_any_order_of_memory_are_streamed_without_copying_all_of_them() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (2000, 3, 16, 16), dtype=np.uint8)
+    split = Split(pixels.transpose(0, 2, 3, 1)[:, ::-1], np.arange(4000)[::2])
+    order = torch.tensor([[3, 1999, 0], [7, 7, -1]])
+    feed = Streaming(split, CPU, batch=3)
+    tracemalloc.start()
+    feed.start(order, first=0)
+    for chosen in order:
+        feed.advance()
+        images, labels = feed.batch(chosen)
+        assert np.array_equal(images.numpy(), split.images[chosen.numpy()])
+        assert labels.tolist() == split.labels[chosen.numpy()].tolist()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < split.images.nbytes / 4
 
 
 def test_reading_ahead_keeps_the_order_whoever_is_slower() -> None:

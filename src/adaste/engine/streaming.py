@@ -112,9 +112,8 @@ class _Slot:
         """Gather the images on the host, and send them to the device on a stream of their own."""
         if self._consumed is not None:
             self._consumed.synchronize()
-        # Not numpy's usual mode, which gathers into a buffer of its own first. -1, the padding, is the last image.
-        np.take(split.images, index, axis=0, out=self._host_images.numpy(), mode="wrap")
-        np.take(split.labels, index, axis=0, out=self._host_labels.numpy(), mode="wrap")
+        _gather(split.images, index, self._host_images.numpy())
+        _gather(split.labels, index, self._host_labels.numpy())
         if self._stream is not None and self._arrived is not None:
             # Every thread begins on the first GPU, and to go back there from a stream would take memory of it.
             with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
@@ -139,6 +138,15 @@ class _Slot:
         """The stream that asked has read what it wanted."""
         if self._consumed is not None:
             self._consumed.record(torch.cuda.current_stream(self._device))
+
+
+def _gather(source: np.ndarray, index: np.ndarray, target: np.ndarray) -> None:
+    """-1, the padding, is the last image."""
+    if source.flags.c_contiguous:
+        # Not numpy's usual mode, which gathers into a buffer of its own first.
+        np.take(source, index, axis=0, out=target, mode="wrap")
+    else:
+        target[...] = source[index]  # np.take would copy all images first, for every batch
 
 
 @functools.cache
