@@ -136,3 +136,12 @@ def test_many_writers_and_sweepers_at_once_never_lose_a_folder(tmp_path: Path) -
         thread.join()
     assert not lost
     assert not list(tmp_path.iterdir())
+
+
+def test_a_system_without_locks_of_this_kind_writes_all_the_same(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows, which has no such file either
+    monkeypatch.setattr("adaste.leftovers.BOOT", tmp_path / "no such file")
+    with folder_beside(tmp_path / "data") as folder:
+        (folder / "content").touch()
+        folder.rename(tmp_path / "data")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]

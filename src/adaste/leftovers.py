@@ -6,7 +6,6 @@ folder's name also says which start of which kernel it is of, and only folders o
 machines, and of before a restart, stay.
 """
 
-import fcntl
 import os
 import re
 import secrets
@@ -74,6 +73,8 @@ def _kernel() -> str | None:
 
 def _lock_of(folder: Path) -> int | None:
     """An open file that holds a folder's lock; None where it cannot be had or the folder is gone or of another user."""
+    import fcntl  # not on Windows, whose kernel has no name either
+
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

@@ -1,6 +1,5 @@
 """Files from their publishers: resumed where they broke off, and compared with the published checksum."""
 
-import fcntl
 import hashlib
 import http.client
 import os
@@ -79,11 +78,13 @@ def _alone_with(part: Path) -> Iterator[None]:
     """Hold a file's lock: what two processes add to one file is neither's. At the end it is removed if it is empty."""
     with part.open("ab") as file:
         try:
+            import fcntl  # not on Windows
+
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             taken = not part.exists() or not os.path.samestat(part.stat(), os.fstat(file.fileno()))  # until just now
         except BlockingIOError:
             taken = True
-        except OSError:  # a file system without locks
+        except (OSError, ImportError):  # a system or a file system without locks
             taken = False
         if taken:
             raise DataError(f"another process is downloading {part}: wait for it")
