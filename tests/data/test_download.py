@@ -218,9 +218,10 @@ def test_a_server_that_is_not_there_is_named(publisher, tmp_path, patience, paus
     download = dataclasses.replace(publisher.download(), url="http://127.0.0.1:1/file.bin")
     with pytest.raises(
         DataError, match=r"http://127\.0\.0\.1:1/file\.bin could not be downloaded in 4 attempts.*refused"
-    ):
+    ) as failure:
         fetch(download, tmp_path, progress=False, patience=patience)
     assert len(pauses) == 3
+    assert "arrived" not in str(failure.value)  # nothing did
 
 
 def test_a_file_that_was_damaged_later_is_fetched_again(publisher, tmp_path, patience):

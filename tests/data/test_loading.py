@@ -209,6 +209,13 @@ def test_available_tells_folders_archives_and_nothing_apart(tmp_path):
     assert [source for source, _ in available(tmp_path / "none")] == list(SOURCES.values())
 
 
+def test_an_empty_folder_as_a_failed_download_leaves_it_is_not_taken_for_the_data(tmp_path):
+    (tmp_path / "mnist").mkdir()
+    assert {source.name: place for source, place in available(tmp_path)}["mnist"] is None
+    with pytest.raises(DataError, match=r"mnist was not found in .*data get mnist"):
+        load("mnist", tmp_path)
+
+
 def test_the_numbers_of_images_are_reported(tmp_path, caplog, capsys):
     write_cifar10(tmp_path)
     with caplog.at_level(logging.INFO, "adaste.data"):

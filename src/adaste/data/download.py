@@ -105,9 +105,10 @@ def _persevere(download: Download, part: Path, show: Callable[[int], None], pati
             raise DataError(f"{download.url} could not be downloaded: {error}") from error
         except (urllib.error.URLError, http.client.HTTPException, ConnectionError) as error:
             if attempt == patience.attempts:
+                arrived = f"; what arrived is in {part} and will be continued" if part.is_file() else ""
                 raise DataError(
-                    f"{download.url} could not be downloaded in {attempt} attempts, the last one failed with: {error}; "
-                    f"what arrived is in {part} and will be continued"
+                    f"{download.url} could not be downloaded in {attempt} attempts, "
+                    f"the last one failed with: {error}{arrived}"
                 ) from error
         patience.sleep(pause)
         pause *= 2

@@ -52,11 +52,14 @@ class Layout(ABC):
     archives: tuple[Archive, ...] = ()
 
     def find(self, folder: Path) -> Path | None:
-        """The folder that holds it: one of its roots, or `folder` itself where that is named like one."""
+        """The folder that holds it: one of its roots, or `folder` itself where that is named like one.
+
+        A folder without anything in it, as a download that failed leaves behind, is none.
+        """
         places = [folder / root for root in self.roots]
         if folder.resolve().name in self.roots:
             places.append(folder)
-        return next((place for place in places if place.is_dir()), None)
+        return next((place for place in places if place.is_dir() and any(place.iterdir())), None)
 
     def find_archive(self, folder: Path) -> Archive | None:
         """The archive that holds it."""
