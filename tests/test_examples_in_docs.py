@@ -1,23 +1,30 @@
-"""The code that README and docs/training.md print does what they say."""
+"""The code that README, docs/training.md and docs/own-loop.md print does what they say."""
 
 import re
+from functools import partial
 from pathlib import Path
 
+import pytest
 import torch
+import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+import adaste
 from adaste.results import read_result
 
 ROOT = Path(__file__).parents[1]
 
 
+def examples_of(page: str) -> list[str]:
+    """All examples in Python on a page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
 def python_of(page: str) -> str:
-    """The first example in Python on a page."""
-    found = re.search(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert found is not None
-    return found.group(1)
+    """The first of them."""
+    return examples_of(page)[0]
 
 
 def test_the_example_of_readme_trains_a_network_with_biases_and_norms() -> None:
@@ -55,3 +62,49 @@ def test_the_example_of_the_training_page_makes_a_run(tmp_path, monkeypatch) -> 
     exec(code, names)
     assert names["chosen"].label_smoothing == 0.1
     assert read_result(tmp_path / "runs" / "mine") == names["result"]
+
+
+@pytest.fixture
+def one_process(tmp_path):
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_the_page_on_own_loops_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys, one_process) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    whole_program, *others = examples_of("docs/own-loop.md")
+    names = {"__name__": "program"}
+    exec(whole_program, names)
+    printed = re.match(r"([\d.]+) % with one bit per weight", capsys.readouterr().out)
+    assert printed is not None
+    assert float(printed.group(1)) > 90
+    for example in others:
+        exec(example, names)
+    assert list(names["first_and_last_real"].binary) == ["2.0.weight"]
+    assert list(names["convolutions_only"].binary) == ["0.0.weight", "2.0.weight"]
+    with torch.no_grad():
+        logits, wanted = (names[network](names["images"][:9]) for network in ("again", "model"))
+    torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_the_page_on_own_loops_tests_soft_weights_with_statistics_of_their_own(capsys) -> None:
+    (example,) = (code for code in examples_of("docs/own-loop.md") if "update_bn" in code)
+    model, images = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)), torch.randn(64, 4)
+    optimizer = adaste.LatentOptimizer(
+        adaste.binary_weights(model), base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.MirrorDescent()
+    )
+    means = []
+    names = {"torch": torch, "model": model, "optimizer": optimizer, "images": images, "train": slice(None)}
+    exec(example, names | {"batch": 64, "accuracy": lambda tested: means.append(tested[1].running_mean.clone())})
+    with optimizer.binarized(), torch.no_grad():
+        torch.testing.assert_close(means[0], model[0](images).mean(0))
+
+
+def test_the_method_of_the_page_on_own_loops_keeps_latents_from_growing() -> None:
+    names = {"adaste": adaste, "torch": torch, "partial": partial, "network": lambda: nn.Linear(3, 1), "__name__": "a"}
+    exec(examples_of("docs/own-loop.md")[-1], names)
+    bounded = names["Bounded"](bound=0.5)
+    latent, grad = torch.tensor([0.4, 0.6, 0.6, -0.6]), torch.tensor([-1.0, -1.0, 1.0, 1.0])
+    assert bounded.gradient(grad, latent, bounded.weight(latent, latent)).tolist() == [-1.0, 0.0, 1.0, 0.0]
