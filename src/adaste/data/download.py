@@ -105,7 +105,7 @@ def _persevere(download: Download, part: Path, show: Callable[[int], None], pati
             raise DataError(f"{download.url} could not be downloaded: {error}") from error
         except (urllib.error.URLError, http.client.HTTPException, ConnectionError) as error:
             if attempt == patience.attempts:
-                arrived = f"; what arrived is in {part} and will be continued" if part.is_file() else ""
+                arrived = f"; what arrived is in {part} and will be continued" if part.stat().st_size else ""
                 raise DataError(
                     f"{download.url} could not be downloaded in {attempt} attempts, "
                     f"the last one failed with: {error}{arrived}"
