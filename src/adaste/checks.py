@@ -18,20 +18,22 @@ def require(
     below: float = math.inf,
     least: float = -math.inf,
     most: float = math.inf,
+    optional: bool = False,
     why: str = "",
 ) -> None:
-    """Check that a number, or all values of a schedule, lie inside the given open (above, below) or closed ends.
+    """Check that a number, or all values of a schedule, lie inside open (above, below) or closed (least, most) ends.
 
-    A tensor passes: it is what a schedule has become at some step, and the schedule was checked when it was made.
+    None passes where the number is `optional`. So does a tensor: it is what a schedule has become at some step, and the
+    schedule was checked when it was made.
     """
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) or (optional and value is None):
         return
     if isinstance(value, Schedule):
         lowest, highest = value.bounds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
         lowest = highest = value
     else:
-        raise ValueError(f"{name} must be a number or a schedule, got {value!r}")
+        raise ValueError(f"{name} must be a number or a schedule{' or None' if optional else ''}, got {value!r}")
     if not (above < lowest and highest < below and least <= lowest and highest <= most):
         ends = [
             (above, f"above {above:g}"),

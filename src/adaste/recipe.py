@@ -73,8 +73,7 @@ class Recipe:
             require_count(name, getattr(self, name), least=0)
         require("averaging", self.averaging, least=0, below=1)
         require("label_smoothing", self.label_smoothing, least=0, below=1)
-        if self.rest_lr is not None:
-            require("rest_lr", self.rest_lr, least=0)
+        require("rest_lr", self.rest_lr, least=0, optional=True)
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
         Augmentation(self.augmentation, mean=(0.0,), std=(1.0,))  # an error where its transforms do not go together

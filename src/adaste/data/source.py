@@ -30,6 +30,4 @@ class Source:
         if not self.layouts:
             raise ValueError(f"{self.name} needs at least one layout")
         for what in ("classes", "train", "test"):
-            value = getattr(self, what)
-            if value is not None:
-                require(what, value, least=1)
+            require(what, getattr(self, what), least=1, optional=True)

@@ -133,8 +133,7 @@ class AdaSTE(Estimator):
         DoubleWell(self.mu, self.alpha)
         require_kind("slope", self.slope, Slope)
         require("unit", self.unit, above=0)
-        if self.start is not None:
-            require("start", self.start, above=0)
+        require("start", self.start, above=0, optional=True)
 
     @property
     def well(self) -> DoubleWell:

@@ -40,8 +40,7 @@ class BayesBiNN(Estimator):
         require("temperature", self.temperature, above=0)
         require("prior", self.prior)
         require_kind("noise", self.noise, Noise, optional=True)
-        if self.start is not None:
-            require("start", self.start, above=0)
+        require("start", self.start, above=0, optional=True)
 
     def latent(self, weight: Tensor) -> Tensor:
         return signed(weight, self.start)

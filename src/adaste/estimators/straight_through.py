@@ -31,11 +31,9 @@ class StraightThrough(Estimator):
 
     def __post_init__(self) -> None:
         require("decay", self.decay, least=0)
-        if self.window is not None:
-            require("window", self.window, above=0)
+        require("window", self.window, above=0, optional=True)
         require_kind("noise", self.noise, Noise, optional=True)
-        if self.start is not None:
-            require("start", self.start, above=0)
+        require("start", self.start, above=0, optional=True)
 
     def latent(self, weight: Tensor) -> Tensor:
         return signed(weight, self.start)
