@@ -117,7 +117,7 @@ class DoubleWell(ForwardMap):
 
     @property
     def linear_reach(self) -> Scalar:
-        """R = max(0, 1 - mu alpha): the map is linear up to |theta| = r and +-1 beyond."""
+        """The end r = max(0, 1 - mu alpha) of the linear part: the map is +-1 where |theta| > r."""
         reach = 1 - now(self.mu) * self.alpha
         # Not left to rounding: mu alpha may fall short of 1 where mu = 1 / alpha.
         if isinstance(reach, Tensor):

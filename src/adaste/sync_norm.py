@@ -10,7 +10,7 @@ from torch import Tensor, nn
 class SynchronizedBatchNorm(nn.BatchNorm2d):
     """BatchNorm with the statistics of the global batch, on CPUs as well as on GPUs.
 
-    (torch's own SyncBatchNorm runs on GPUs only, and could not be tested without several of them.)
+    Not torch's own SyncBatchNorm, which runs on GPUs only and could not be tested without several of them.
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -41,7 +41,10 @@ class SynchronizedBatchNorm(nn.BatchNorm2d):
 
 
 class _Sum(torch.autograd.Function):
-    """(torch 2.13 deprecates its own in favour of one that silently loses the gradient in earlier versions.)"""
+    """The sum over all processes, as autograd sees it.
+
+    Not torch's own: 2.13 deprecates that in favour of one which silently loses the gradient in earlier versions.
+    """
 
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:

@@ -83,7 +83,7 @@ class Augmentation:
         return Batch(_channels_first(pixels, dtype), labels, partners, share)
 
     def prepare(self, images: Tensor, dtype: torch.dtype) -> Tensor:
-        """Uint8 images (b, h, w, c) for evaluation: normalised; their middle where training sees crops of a size."""
+        """Images (b, h, w, c), uint8, for evaluation: normalised; their middle where training sees crops of a size."""
         self._check_images(images)
         settled = [transform.settled for transform in self.transforms if isinstance(transform, Spatial)]
         moves: list[tuple[Spatial, Draws]] = [(transform, {}) for transform in settled if transform is not None]

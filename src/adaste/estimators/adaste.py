@@ -9,7 +9,7 @@ Three slopes of the same method:
 - `ReleasedSlope`, what the authors' released code computes. Its accuracy comes from the latent dynamics around it (an
   exponential average of gradients), not from its adaptive gate, which fewer than 1e-4 of the weights ever meet.
 
-Legend: s forward map, theta latent, g = dl/dw, r = 1 - mu alpha, c = mu (1 + alpha), d what the optimizer sees.
+Legend: s forward map, theta latent, g = dl/dw, r = 1 - mu alpha, d what the optimizer sees.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ class Slope(ABC):
 
     @abstractmethod
     def gradient(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
-        """D from g and theta."""
+        """The d of each weight, from g and theta."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,10 @@ class ExactSlope(Slope):
 class ReleasedSlope(Slope):
     """The factor of the authors' released code, d = f g, with its flaws (its gate needs |g| > threshold).
 
-    For mu alpha >= 1: f = 1 where |g| or |theta| is at most the threshold; else min(1/2, 1/|theta|) where
-    theta g > 0 and 0 where theta g < 0: half the printed slope. For mu alpha < 1 f = 1 / (1 + mu) instead of 1, and
-    un-halved formulas of the appendix inside the gate, one of them with the sign of theta where |theta| is meant.
+    For mu alpha >= 1: f = 1 where |g| <= threshold or |theta| <= 1e-3; else min(1/2, 1/|theta|) where theta g > 0 and
+    0 where theta g < 0: half the printed slope. For mu alpha < 1 f = 1 / (1 + mu) instead of 1, and un-halved formulas
+    of the appendix inside the gate, one of them with the sign of theta where |theta| is meant. The sizes of theta below
+    which there is no gate, 1e-3 and 1e-6, are constants of that code.
     """
 
     threshold: float = 1e-3

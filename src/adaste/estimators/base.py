@@ -32,7 +32,7 @@ class Estimator(ABC):
     """Whether `binarize` gives weights of one bit."""
 
     def latent(self, weight: Tensor) -> Tensor:
-        """Theta at the start, from the network's own initial weights."""
+        """The theta of the start, from the network's own initial weights."""
         return weight.clone()
 
     def carry(self, latent: Tensor, weight: Tensor) -> Tensor:

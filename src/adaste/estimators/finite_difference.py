@@ -5,7 +5,7 @@ With w* = s(theta) and the perturbed weight w^ = s(theta - beta g), g = dl/dw, t
     d = (w* - w^) / beta,
 
 a finite difference of s with spacing beta |g|. As beta -> 0 it becomes the chain rule g s'(theta); a larger beta looks
-past a flat part of s. Legend: s forward map, theta latent, g gradient, beta spacing, D reach.
+past a flat part of s. Legend: s forward map, theta latent, g gradient, beta spacing, d the gradient of the latent.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ class Spacing(ABC):
 
     @abstractmethod
     def slope(self, forward: ForwardMap, grad: Tensor, latent: Tensor) -> Tensor:
-        """D = (s(theta) - s(theta - beta g)) / beta."""
+        """The d = (s(theta) - s(theta - beta g)) / beta of each weight."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def negate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def put_affine(builder: Builder, x: Value, scale: Array | None, shift: Array | None) -> Value:
-    """Scale * x + shift, one number per channel."""
+    """The value scale * x + shift, with one number of each per channel."""
     inputs = (builder.use(x),)
     output = builder.new_name()
     node = Affine(inputs=inputs, output=output, channels=x.shape[0], scale=scale, shift=shift, relu=False)

@@ -43,7 +43,7 @@ def _sole(nodes: list[Node], output: str) -> Sole:
 
 
 def affine_into_layer(node: Node, sole: Sole) -> Change | None:
-    """A (scale x + shift) + b = (a scale) x + (a shift + b)."""
+    """A layer takes in a x + b: a (scale x + shift) + b = (a scale) x + (a shift + b)."""
     if not isinstance(node, Affine):
         return None
     layer = sole(node.inputs[0])

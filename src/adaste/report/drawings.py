@@ -63,7 +63,7 @@ def drawings(runs: Sequence[Run]) -> Iterator[tuple[str, "Drawing"]]:
 
 
 def _canvas() -> ModuleType:
-    """What draws; it needs matplotlib, and nothing else in the package does."""
+    """What draws the figures of runs; a report without figures must not need matplotlib."""
     try:
         from adaste.report import canvas
     except ModuleNotFoundError as error:
