@@ -37,7 +37,7 @@ class Base(ABC):
     @property
     def first_lr(self) -> float:
         """The learning rate of the first step."""
-        return float(self.lr.at(0) if isinstance(self.lr, Schedule) else self.lr)
+        return rate_at(self.lr, 0)
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,11 @@ class RMSprop(Base):
             momentum=self.momentum,
             centered=self.centered,
         )
+
+
+def rate_at(rate: float | Schedule, step: int) -> float:
+    """A learning rate at one step."""
+    return float(rate.at(step) if isinstance(rate, Schedule) else rate)
 
 
 def _floats(betas: tuple[float, float]) -> tuple[float, float]:

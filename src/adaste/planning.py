@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from adaste.augment import Augmentation, of_rank, order_of_epoch
+from adaste.bases import rate_at
 from adaste.distributed import World
 from adaste.engine import RATES, Feed
 from adaste.recipe import Recipe
@@ -52,8 +53,3 @@ class Planner:
         """The learning rate of every group at every step, (steps, groups)."""
         steps = range(epoch * count, (epoch + 1) * count)
         return torch.tensor([[rate_at(rate, step) for rate in self._rates] for step in steps], dtype=torch.float64)
-
-
-def rate_at(rate: float | Schedule, step: int) -> float:
-    """A learning rate at one step."""
-    return float(rate.at(step)) if isinstance(rate, Schedule) else rate

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from adaste.augment import Augmentation, generator, of_rank, order_of_epoch
+from adaste.bases import rate_at
 from adaste.data import Dataset, Split, subset
 from adaste.distributed import ALONE, World
 from adaste.engine import (
@@ -31,7 +32,7 @@ from adaste.engine import (
 from adaste.guard import NonFiniteGradientError
 from adaste.network import build_network, dtype_of
 from adaste.optim import LatentOptimizer
-from adaste.planning import Planner, rate_at
+from adaste.planning import Planner
 from adaste.recipe import Recipe
 from adaste.records import DivergedError, Record
 from adaste.schedules import Schedule, at_step
@@ -222,7 +223,7 @@ class Training:
     def _make_optimizer(self) -> tuple[LatentOptimizer, list[float | Schedule]]:
         recipe = self._in_steps
         weights = binary_weights(self.model, include=recipe.include or None, exclude=recipe.exclude or None)
-        binary, *rest = list(weights)
+        binary, *rest = weights
         rates: list[float | Schedule] = [recipe.base.lr]
         for group in rest:
             rates.append(recipe.base.lr if recipe.rest_lr is None else recipe.rest_lr)
