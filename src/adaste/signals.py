@@ -2,10 +2,12 @@
 
 import signal
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
+
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, the usual way to end a process, and the end of its terminal."""
 
 
 @dataclass
@@ -28,25 +30,33 @@ class StoppedError(Exception):
 def listening(always: Collection[int] = ()) -> Iterator[Heard]:
     """Inside, Ctrl-C, SIGTERM and the end of a terminal only leave a mark, and a second one ends the process at once.
 
-    Afterwards as before. What is ignored stays so (a terminal's end does not reach a process started with nohup), but
-    for the signals that are always to be heard.
-
-    In a thread other than the main one nothing is heard, since Python hears signals in the main thread alone.
+    `always` and what happens outside of the main thread are as for `handling`.
     """
     heard = Heard()
-    if threading.current_thread() is not threading.main_thread():
-        yield heard
-        return
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def hear(number: int) -> None:
         heard.number = number
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
-    requests = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    heeded = [number for number in requests if number in always or signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, hear) for number in heeded}
-    try:
+    with handling(hear, always):
         yield heard
+
+
+@contextmanager
+def handling(hear: Callable[[int], None], always: Collection[int] = ()) -> Iterator[None]:
+    """Inside, `hear` is told the number of each request to stop; afterwards all is as before.
+
+    What is ignored stays so (a terminal's end does not reach a process started with nohup), but for the signals that
+    are `always` to be heard. In a thread other than the main one nothing is heard, since Python hears signals in the
+    main thread alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heeded = [number for number in REQUESTS if number in always or signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, frame: hear(number)) for number in heeded}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

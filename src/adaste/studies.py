@@ -1,29 +1,23 @@
 """Many runs, at some place several at a time. What is finished is skipped, what was interrupted goes on."""
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from types import FrameType
 from typing import Protocol
 
 from adaste.children import NO_VARIABLES, Child, Ending
 from adaste.recipe import Recipe
 from adaste.records import Record
 from adaste.results import Result, best_of, claim, read_records, read_result
+from adaste.signals import handling
 
 INTERVAL = 0.25
 """Seconds between two looks at the runs."""
 
 RECENT = 5
 """Epochs whose mean says how long the next ones will take."""
-
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that let all runs save."""
 
 
 class State(Enum):
@@ -168,7 +162,8 @@ class Study:
 
         A run that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP let the runs save; a second one kills.
         """
-        with self._listening():
+        # The end of a terminal, too, would leave the runs behind, unless it was said (nohup) that all should go on.
+        with handling(self._signals.append):
             try:
                 while True:
                     self._pass_signals_on()
@@ -242,21 +237,3 @@ class Study:
                     self._taken.add(job.folder)
             except (OSError, ValueError) as error:
                 self._ended[job.folder] = Status(job, State.FAILED, problem=str(error))
-
-    @contextmanager
-    def _listening(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def hear(number: int, frame: FrameType | None) -> None:
-            self._signals.append(number)
-
-        # A terminal that is closed would leave the runs behind, unless it was said (nohup) that all should go on.
-        heard = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, hear) for number in heard}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
