@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -42,14 +41,12 @@ class Quiet:
     def epoch_ended(self, record: Record) -> None: ...
 
     def says(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        _print(self._console, text)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 class Bar(Quiet):
@@ -108,9 +105,7 @@ class Bar(Quiet):
             numbers=numbers_of(self._records),
         )
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
     def _epoch(self, epoch: int) -> str:
@@ -151,14 +146,12 @@ class Lines:
             folder = str(status.job.folder)
             if status.state not in (State.WAITING, State.RUNNING) and folder not in self._told:
                 self._told.add(folder)
-                self._console.print(line_of(status), highlight=False, markup=False, soft_wrap=True)
+                _print(self._console, line_of(status))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 class LiveTable:
@@ -179,11 +172,14 @@ class LiveTable:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._live.stop()
         self._console.print(table_of(self._statuses))
+
+
+def _print(console: Console, text: str) -> None:
+    """As it is: names of files may hold what looks like markup, and lines are the terminal's to break."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def table_of(statuses: Sequence[Status]) -> Table:
