@@ -16,7 +16,7 @@ from adaste.data.digests import content_digest, digest_of
 from adaste.data.download import fetch
 from adaste.data.errors import DataError, listing
 from adaste.data.folders import ClassFolders
-from adaste.data.layout import Layout
+from adaste.data.layout import Archive, Layout
 from adaste.data.source import Source
 from adaste.data.sources import FOLDER, SOURCES
 
@@ -85,32 +85,36 @@ def source_named(name: str) -> Source:
 
 
 def _where(source: Source, place: Path) -> Path | None:
-    for layout in source.layouts:
-        root = layout.find(place)
-        if root:
-            return root
-    for layout in source.layouts:
-        archive = layout.find_archive(place)
-        if archive:
-            return place / archive.name
-    return None
+    located = _located(source, place)
+    return located[1] if located else None
 
 
 def _found(source: Source, place: Path, *, progress: bool) -> tuple[Layout, Path]:
     """The layout the data is in and its folder, extracted if there is only an archive."""
+    located = _located(source, place)
+    if located is None:
+        advice = f"; `adaste data get {source.name}` downloads it" if source.downloads else ""
+        raise DataError(
+            f"{source.name} was not found in {place}: expected {_expected(source)}; found: {listing(place)}{advice}"
+        )
+    layout, path, archive = located
+    if archive is None:
+        return layout, path
+    into = _where_to_extract(path)
+    return layout, layout.find(into) or extract(path, archive.root, into, progress=progress)
+
+
+def _located(source: Source, place: Path) -> tuple[Layout, Path, Archive | None] | None:
+    """The layout the data is in with its folder, or else with its archive and what that is; None where neither is."""
     for layout in source.layouts:
         root = layout.find(place)
         if root:
-            return layout, root
+            return layout, root, None
     for layout in source.layouts:
         archive = layout.find_archive(place)
         if archive:
-            into = _where_to_extract(place / archive.name)
-            return layout, layout.find(into) or extract(place / archive.name, archive.root, into, progress=progress)
-    advice = f"; `adaste data get {source.name}` downloads it" if source.downloads else ""
-    raise DataError(
-        f"{source.name} was not found in {place}: expected {_expected(source)}; found: {listing(place)}{advice}"
-    )
+            return layout, place / archive.name, archive
+    return None
 
 
 def _where_to_extract(archive: Path) -> Path:
