@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from adaste.checks import near
 from adaste.paper.places import Place
 from adaste.recipe import Recipe
 
@@ -30,11 +29,3 @@ class Family:
         make = self.makers.get(method)
         made = make(place, self.epochs if epochs is None else epochs) if make else None
         return made.with_seed(seed) if made else None
-
-    def require(self, method: str) -> None:
-        """An error if the family does not know the method."""
-        if method not in self.makers:
-            raise ValueError(
-                f"the family {self.name!r} has no method {method!r}{near(method, self.makers)}; "
-                f"methods are {', '.join(self.makers)}"
-            )
