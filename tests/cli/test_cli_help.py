@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import adaste
-from adaste.cli import main
+from adaste.cli import main, options
+from adaste.engine import Way
+from adaste.evaluate import NETWORKS
 from adaste.recipes import RECIPES
 
 
@@ -25,7 +27,10 @@ def test_help_and_version_do_not_wait_for_torch() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["train"], ["evaluate"], ["export"], ["study"], ["data"], ["data", "list"], ["data", "get"], ["list"], ["show"]],
+    [
+        *(["train"], ["evaluate"], ["export"], ["study"], ["reproduce"], ["report"], ["list"], ["show"]),
+        *(["data"], ["data", "list"], ["data", "get"]),
+    ],
 )
 def test_every_command_explains_itself_with_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
@@ -33,6 +38,11 @@ def test_every_command_explains_itself_with_examples(command: list[str], capsys:
     out = capsys.readouterr().out
     assert end.value.code == 0
     assert "examples:" in out and f"adaste {command[0]}" in out
+
+
+def test_choices_that_are_written_out_to_start_soon_are_those_of_the_library() -> None:
+    assert ("auto", *(way.value for way in Way)) == options.ENGINES
+    assert options.NETWORKS == NETWORKS
 
 
 @pytest.mark.parametrize("arguments", [[], ["trian"], ["train"], ["train", "x", "--keep", "0"], ["study"]])

@@ -1,7 +1,6 @@
 """`adaste evaluate`: what a trained network reaches on the test images."""
 
 import argparse
-from pathlib import Path
 
 from adaste.cli import options
 from adaste.startup import forget_unlinked
@@ -15,8 +14,7 @@ EXAMPLES = options.examples(
 def add_to(commands: options.Commands) -> None:
     """Add the command."""
     parser = options.command(commands, "evaluate", "test the network of a run on the test images", EXAMPLES)
-    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
-    parser.add_argument("--network", choices=("last", "best"), default="last", help="of which epoch (default: last)")
+    options.add_network(parser)
     options.add_data(parser)
     options.add_machine(parser)
     parser.set_defaults(act=act)

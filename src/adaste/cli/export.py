@@ -15,9 +15,8 @@ EXAMPLES = options.examples(
 def add_to(commands: options.Commands) -> None:
     """Add the command."""
     parser = options.command(commands, "export", "write the network of a run as a one-bit file or as ONNX", EXAMPLES)
-    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
+    options.add_network(parser)
     parser.add_argument("file", metavar="FILE", type=Path, help="model.safetensors (one bit per weight) or model.onnx")
-    parser.add_argument("--network", choices=("last", "best"), default="last", help="of which epoch (default: last)")
     parser.add_argument("--int8", action="store_true", help="ONNX that computes in 8-bit integers")
     parser.add_argument(
         "--calibrate",

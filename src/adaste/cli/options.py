@@ -11,6 +11,8 @@ Commands = Any
 """What argparse gives to add commands to; its type has no public name."""
 
 ENGINES = ("auto", "eager", "compiled", "graph")
+NETWORKS = ("last", "best")
+"""As in engine.ways and evaluate, which would take seconds to import."""
 
 
 def command(commands: Commands, name: str, purpose: str, epilog: str) -> argparse.ArgumentParser:
@@ -53,6 +55,12 @@ def changes(arguments: argparse.Namespace) -> list[str]:
     """All changes of the recipe as assignments."""
     short = [f"{name}={value}" for name in ("epochs", "seed") if (value := getattr(arguments, name, None)) is not None]
     return [*short, *arguments.set]
+
+
+def add_network(parser: argparse.ArgumentParser) -> None:
+    """A network that a run has left."""
+    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
+    parser.add_argument("--network", choices=NETWORKS, default="last", help="of which epoch (default: last)")
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
