@@ -109,12 +109,7 @@ class Chart {
   /* What all visible curves are at an epoch, the highest first. */
   valuesAt(epoch) {
     return this.shown
-      .map((entry) => ({
-        ...entry,
-        value: entry.curve.mean[epoch - 1] ?? null,
-        low: entry.curve.low[epoch - 1],
-        high: entry.curve.high[epoch - 1],
-      }))
+      .map((entry) => ({ ...entry, value: entry.curve.mean[epoch - 1] ?? null }))
       .filter(({ value }) => value !== null)
       .sort((one, other) => other.value - one.value);
   }

@@ -11,7 +11,7 @@ const curves = {
   shown: new Set(),
   limit: null,
   figure: null,
-  panels: [],
+  charts: [],
 };
 
 const methodsWithRuns = () =>
@@ -132,7 +132,6 @@ function placeChoice() {
   );
   for (const button of row.querySelectorAll("button"))
     button.setAttribute("aria-pressed", String(curves.places.includes(button.dataset.value)));
-  row.classList.add("several");
   return row;
 }
 
@@ -149,16 +148,14 @@ function lengthChoice(lengths) {
 function renderLegend() {
   const known = methodsWithRuns();
   const entry = ({ name, title, slot }) => {
-    const button = make(
-      "button",
-      { type: "button", class: "method", "data-method": name, "aria-pressed": String(curves.shown.has(name)) },
-      swatchPicture(slot),
-      title,
-    );
     const emphasise = (key) => () => updatePanels(curves.shown.has(name) ? key : null);
-    fill(
-      button,
+    return make(
+      "button",
       {
+        type: "button",
+        class: "method",
+        "data-method": name,
+        "aria-pressed": String(curves.shown.has(name)),
         on: {
           click: () => toggleMethod(name),
           pointerenter: emphasise(name),
@@ -167,9 +164,9 @@ function renderLegend() {
           blur: emphasise(null),
         },
       },
-      [],
+      swatchPicture(slot),
+      title,
     );
-    return button;
   };
   const every = (title, act) =>
     make(
@@ -219,7 +216,7 @@ function updatePanels(emphasised = null) {
       .methods.map(({ name }) => name)
       .filter((name) => !curves.shown.has(name)),
   );
-  for (const { chart } of curves.panels) chart.show(hidden, emphasised);
+  for (const chart of curves.charts) chart.show(hidden, emphasised);
 }
 
 /* Where lengths differ, titles tell them: the beginning of a long run is no match for the end of a short one. */
@@ -235,7 +232,7 @@ function seriesAt(place) {
 }
 
 function renderPanels() {
-  curves.panels = [];
+  curves.charts = [];
   const made = curves.places.map((place) => panelOf(place));
   find("panels").classList.toggle("single", made.length === 1);
   find("panels").replaceChildren(...(made.length ? made : [make("p", { class: "empty" }, "No setting is chosen.")]));
@@ -264,7 +261,7 @@ function panelOf(place) {
     epochs: Math.min(longest, curves.limit ?? longest),
     height: curves.places.length === 1 ? 440 : 340,
   });
-  curves.panels.push({ place, chart });
+  curves.charts.push(chart);
   return make(
     "figure",
     { class: "panel", "data-place": place },
