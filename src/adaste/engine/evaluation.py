@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from adaste.augment import Augmentation
+from adaste.compiling import compiled_method
 from adaste.distributed import World
 from adaste.engine.accelerate import Accelerator
-from adaste.engine.compiling import compiled
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
 from adaste.engine.ways import Way
@@ -129,7 +129,7 @@ class NormEstimation:
 def program(step: Callable[[], None], network: nn.Module, way: Way, device: torch.device) -> Callable[[], None]:
     """A step of `network` without gradients, the given way."""
     if way is not Way.GRAPH:
-        return compiled(step) if way is Way.COMPILED else step
+        return compiled_method(step) if way is Way.COMPILED else step
     accelerator = Accelerator(network, device)
 
     def faster() -> None:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from adaste.augment import Augmentation, Batch, loss
+from adaste.compiling import compiled_method
 from adaste.engine.accelerate import Accelerator
-from adaste.engine.compiling import compiled
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
 from adaste.engine.ways import Way
@@ -53,11 +53,11 @@ class TrainingStep:
         self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
         self._first_bad = torch.full((), -1, dtype=torch.int64, device=walk.device)
         eager = way is Way.EAGER
-        self._batch = self._next_batch if eager else compiled(self._next_batch)
-        self._judge = self._loss if eager else compiled(self._loss)
+        self._batch = self._next_batch if eager else compiled_method(self._next_batch)
+        self._judge = self._loss if eager else compiled_method(self._loss)
         # In a graph the network's own kernels are the faster ones; a compiler knows nothing of streams.
         self._faster = Accelerator(network, walk.device) if way is Way.GRAPH else nullcontext
-        self._forward = compiled(self._logits) if way is Way.COMPILED else self._logits
+        self._forward = compiled_method(self._logits) if way is Way.COMPILED else self._logits
         self._way = way
         self._run = self._program()
 
