@@ -8,11 +8,10 @@ import adaste
 ROWS = [
     {"schedules", "records", "signals", "startup", "compiling", "locks", "leftovers", "children", "connecting"},
     {"checks", "histogram"},
-    {"files"},
+    {"files", "serial"},
     {"nodes"},
     {"data"},
-    {"noise", "packed"},
-    {"serial", "kernels"},
+    {"noise", "packed", "kernels"},
     {"maps", "models", "augment", "bases"},
     {"estimators"},
     {"shards", "weights", "rules", "guard", "settings"},

@@ -3,13 +3,12 @@
 Whatever is wrong with a file, reading it ends with a ValueError that says what.
 """
 
-import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from adaste.packed.container import read_container, short, strict_json, write_co
 from adaste.packed.graph import Graph
 from adaste.packed.node import Array, Node, Pair
 from adaste.packed.nodes import OPERATIONS
+from adaste.serial import field_types
 
 FORMAT, VERSION, BIT_ORDER = "adaste-packed", 1, "little"
 
@@ -78,7 +78,7 @@ def read(path: str | Path) -> Graph:
 def _plain(node: Node, tensors: dict[str, Array]) -> dict[str, Any]:
     """A node for JSON; its tensors go into `tensors`."""
     plain: dict[str, Any] = {"op": node.op}
-    for name, hint in _fields(type(node)).items():
+    for name, hint in field_types(type(node)).items():
         value = getattr(node, name)
         if hint in (TENSOR, OPTIONAL_TENSOR):
             if value is None:
@@ -104,7 +104,7 @@ def _node(plain: Any, where: str, tensors: Mapping[str, Array], unused: set[str]
     if not isinstance(op, str) or op not in OPERATIONS:
         raise ValueError(f"{where} must have an op of {', '.join(OPERATIONS)}, got {short(op or plain)}")
     kind = OPERATIONS[op]
-    hints = _fields(kind)
+    hints = field_types(kind)
     where = f"{where} ({op})"
     optional = [name for name, hint in hints.items() if hint == OPTIONAL_TENSOR]
     facts = _object(plain, ("op", *hints), where, optional)
@@ -122,11 +122,6 @@ def _node(plain: Any, where: str, tensors: Mapping[str, Array], unused: set[str]
         return kind(**fields)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-
-
-def _fields(kind: type[Node]) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def _object(plain: Any, keys: tuple[str, ...], what: str, optional: list[str] | None = None) -> dict[str, Any]:
