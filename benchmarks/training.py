@@ -169,7 +169,7 @@ def beside_a_plain_loop(method: str, arguments: argparse.Namespace) -> dict[str,
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     augmentation = Augmentation(chosen.augmentation, few.mean, few.std)
     order = order_of_epoch(seed=0, epoch=0, count=len(train), batch=chosen.batch)
-    draws = augmentation.draw(seed=0, epoch=0, steps=len(order), batch=chosen.batch, order=order, image_size=(32, 32))
+    draws = augmentation.draw(seed=0, epoch=0, order=order, image_size=(32, 32))
     pixels, labels = torch.from_numpy(train.images.copy()), torch.from_numpy(train.labels.copy())
     ours, theirs, began = [], [], [time.perf_counter()]
 

@@ -40,8 +40,6 @@ class Planner:
         draws = self._augmentation.draw(
             seed=recipe.seed,
             epoch=epoch,
-            steps=len(order),
-            batch=recipe.batch,
             order=order,
             image_size=self._feed.image_size,
             ranks=world.size,

@@ -39,4 +39,4 @@ def random_images(count, height=11, width=10, channels=3):
 
 def draw(augmented, *, steps=3, batch=8, seed=0, epoch=0, size=(11, 10), ranks=1, order=None):
     order = torch.arange(steps * batch).view(steps, batch) if order is None else order
-    return augmented.draw(seed=seed, epoch=epoch, steps=steps, batch=batch, order=order, image_size=size, ranks=ranks)
+    return augmented.draw(seed=seed, epoch=epoch, order=order, image_size=size, ranks=ranks)

@@ -2,7 +2,7 @@
 
     augmentation = Augmentation((Crop(padding=4), Flip()), mean=(0.49, 0.48, 0.45), std=(0.25, 0.24, 0.26))
     order = order_of_epoch(seed=0, epoch=epoch, count=len(images), batch=128)
-    draws = augmentation.draw(seed=0, epoch=epoch, steps=len(order), batch=128, order=order, image_size=(32, 32))
+    draws = augmentation.draw(seed=0, epoch=epoch, order=order, image_size=(32, 32))
     for step, chosen in enumerate(order):
         batch = augmentation.apply(images[chosen], labels[chosen], of_step(draws, step), torch.float32)
         loss(model(batch.images), batch).backward()

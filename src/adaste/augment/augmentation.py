@@ -35,22 +35,19 @@ class Augmentation:
             require_number("mean", mean)
             require_number("std", std, above=0)
 
-    def draw(
-        self, *, seed: int, epoch: int, steps: int, batch: int, order: Tensor, image_size: Size, ranks: int = 1
-    ) -> Draws:
+    def draw(self, *, seed: int, epoch: int, order: Tensor, image_size: Size, ranks: int = 1) -> Draws:
         """All random numbers of an epoch on the host: (steps,) per step, (steps, batch, ...) per image.
 
-        `order` (steps, batch) holds the indices of the images, `batch` counts those of all `ranks` together. With a
-        transform of pairs the numbers depend on `ranks`, since partners are on the same rank; others do not.
+        `order` (steps, batch) holds the indices of the images of every step, of all `ranks` together. With a transform
+        of pairs the numbers depend on `ranks`, since partners are on the same rank; others do not.
         """
         require_count("ranks", ranks, least=1)
-        if order.dtype != torch.int64 or tuple(order.shape) != (steps, batch):
+        if order.dtype != torch.int64 or order.dim() != 2:
             raise ValueError(
-                f"order must hold int64 indices of shape (steps, batch) = {(steps, batch)}, "
-                f"got {order.dtype} of shape {tuple(order.shape)}"
+                f"order must hold indices, int64 (steps, batch), got {order.dtype} of shape {tuple(order.shape)}"
             )
-        if batch % ranks:
-            raise ValueError(f"a batch must divide evenly among ranks, got {batch} images for {ranks} ranks")
+        if order.shape[1] % ranks:
+            raise ValueError(f"a batch must divide evenly among ranks, got {order.shape[1]} images for {ranks} ranks")
         size, draws = image_size, dict[str, Tensor]()
         for position, transform in enumerate(self.transforms):
             numbers = transform.draw(Epoch(seed, epoch, order, ranks, position), _checked(size))
