@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Self
 
 from rich.console import Console
@@ -19,13 +20,15 @@ from adaste.train import Training
 REFRESH = 0.2
 """Seconds between two drawings: one takes a few milliseconds of the process that trains."""
 
-COLOURS = {
-    State.WAITING: "dim",
-    State.RUNNING: "cyan",
-    State.DONE: "green",
-    State.FAILED: "red",
-    State.STOPPED: "yellow",
-}
+COLOURS = MappingProxyType(
+    {
+        State.WAITING: "dim",
+        State.RUNNING: "cyan",
+        State.DONE: "green",
+        State.FAILED: "red",
+        State.STOPPED: "yellow",
+    }
+)
 
 
 class Quiet:

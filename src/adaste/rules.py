@@ -6,8 +6,9 @@ is always made by the base optimizer itself. h stands for the hyper-parameters o
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -101,9 +102,12 @@ def _rmsprop_state(h: Settings) -> tuple[str, ...]:
     )
 
 
-RULES: dict[type[Optimizer], Rule] = {
-    SGD: Rule(sgd, lambda h: ("momentum_buffer",) if h["momentum"] else ()),
-    Adam: Rule(adam, _adam_state),
-    AdamW: Rule(adamw, _adam_state),
-    RMSprop: Rule(rmsprop, _rmsprop_state),
-}
+RULES: Mapping[type[Optimizer], Rule] = MappingProxyType(
+    {
+        SGD: Rule(sgd, lambda h: ("momentum_buffer",) if h["momentum"] else ()),
+        Adam: Rule(adam, _adam_state),
+        AdamW: Rule(adamw, _adam_state),
+        RMSprop: Rule(rmsprop, _rmsprop_state),
+    }
+)
+"""The rules by the kind of base optimizer."""

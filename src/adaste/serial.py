@@ -16,13 +16,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from adaste.checks import near
 from adaste.schedules import describe
 
-_NAMES = {
-    float: "a number",
-    int: "a whole number",
-    bool: "true or false",
-    str: "text",
-    type(None): "null",
-}
+_NAMES: Mapping[Any, str] = types.MappingProxyType(
+    {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
+)
 _LARGEST = 2**63
 
 DEEPEST = 50
