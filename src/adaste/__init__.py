@@ -1,9 +1,11 @@
 """Training neural networks whose weights are single bits.
 
-weights = adaste.binary_weights(model)
-optimizer = adaste.LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.AdaSTE())
-loss.backward(); optimizer.step(); optimizer.zero_grad()
-with optimizer.binarized(): evaluate(model)
+    weights = adaste.binary_weights(model)
+    optimizer = adaste.LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.AdaSTE())
+    loss.backward(); optimizer.step(); optimizer.zero_grad()
+    with optimizer.binarized(): evaluate(model)
+
+All public names are listed in `adaste.public`.
 """
 
 from importlib import import_module

@@ -141,7 +141,9 @@ class Processes:
 class Study:
     """Jobs at work.
 
-    statuses = Study(jobs, Processes(4, options=["--device", "cuda"])).run(watch=print)
+        statuses = Study(jobs, Processes(4, options=["--device", "cuda"])).run(watch=print)
+
+    Equal folders are one job.
     """
 
     def __init__(self, jobs: Sequence[Job], place: Place) -> None:
