@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from adaste.leftovers import left_over, temporary_folder
 
@@ -17,6 +17,11 @@ UNFINISHED = re.compile(r"\..+\.\d+\.[0-9a-f]{8}\.tmp")
 
 class NotWrittenError(OSError):
     """A file could not be written. What was at its place before is still there, unchanged."""
+
+    @classmethod
+    def because(cls, error: OSError, what: str, after: str = "") -> Self:
+        """The error that says `what` could not be done and why, and what that leaves behind."""
+        return cls(error.errno, f"could not {what} ({error.strerror or error}){f'; {after}' if after else ''}")
 
 
 def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
@@ -35,9 +40,8 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
             os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError as error:
-        reason = error.strerror or str(error)
         intact = "the file that was there is intact" if path.exists() else "nothing was left in its place"
-        raise NotWrittenError(error.errno, f"could not write {path} ({reason}); {intact}") from error
+        raise NotWrittenError.because(error, f"write {path}", intact) from error
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -48,8 +52,7 @@ def append(path: Path, content: bytes) -> None:
         with path.open("ab") as file:
             file.write(content)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise NotWrittenError(error.errno, f"could not add to {path} ({reason}); its end may be incomplete") from error
+        raise NotWrittenError.because(error, f"add to {path}", "its end may be incomplete") from error
 
 
 @contextmanager

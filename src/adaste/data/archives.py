@@ -62,8 +62,7 @@ def extract(archive: Path, root: str, into: Path, *, bounds: Bounds | None = Non
                 if not place.is_dir():  # else another process was faster
                     raise
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise NotWrittenError(error.errno, f"could not extract {archive} to {place} ({reason})") from error
+        raise NotWrittenError.because(error, f"extract {archive} to {place}") from error
     return place
 
 

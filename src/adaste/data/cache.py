@@ -150,8 +150,7 @@ def _taking_the_place_of(entry: Path) -> Iterator[Path]:
                 if not (entry / MANIFEST).is_file():
                     raise
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise NotWrittenError(error.errno, f"could not write the cache {entry} ({reason}); nothing was kept") from error
+        raise NotWrittenError.because(error, f"write the cache {entry}", "nothing was kept") from error
 
 
 def _remove(entry: Path) -> None:

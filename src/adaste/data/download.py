@@ -157,8 +157,7 @@ def _writing(part: Path, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
     except ConnectionError:
         raise
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise NotWrittenError(error.errno, f"could not write {part} ({reason}); it will be continued") from error
+        raise NotWrittenError.because(error, f"write {part}", "it will be continued") from error
 
 
 def _answer(request: urllib.request.Request, part: Path) -> http.client.HTTPResponse:
