@@ -180,11 +180,6 @@ class LiveTable:
         self._console.print(table_of(self._statuses))
 
 
-def _print(console: Console, text: str) -> None:
-    """As it is: names of files may hold what looks like markup, and lines are the terminal's to break."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
 def table_of(statuses: Sequence[Status]) -> Table:
     """A study as a table: a row per run."""
     counts = [f"{sum(s.state is state for s in statuses)} {state.value}" for state in State]
@@ -262,6 +257,11 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d} h" if hours else f"{minutes}:{rest:02d} min"
+
+
+def _print(console: Console, text: str) -> None:
+    """As it is: names of files may hold what looks like markup, and lines are the terminal's to break."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _number(value: float | None) -> str:
