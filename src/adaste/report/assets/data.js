@@ -29,9 +29,10 @@ const titlesIn = (family, methods) =>
 
 /* Runs by family, place and method, then by length: they differ in their seeds alone. */
 const groups = new Map();
+const keyOf = (family, place, method) => [family, place, method].join(" ");
 for (const run of report.runs) {
   for (const [family, method, place] of run.addresses) {
-    const key = [family, place, method].join(" ");
+    const key = keyOf(family, place, method);
     if (!groups.has(key)) groups.set(key, new Map());
     const lengths = groups.get(key);
     if (!lengths.has(run.epochs)) lengths.set(run.epochs, []);
@@ -42,13 +43,13 @@ for (const lengths of groups.values())
   for (const list of lengths.values()) list.sort((one, other) => one.seed - other.seed);
 
 const lengthsOf = (family, place, method) =>
-  [...(groups.get([family, place, method].join(" ")) ?? new Map()).keys()].sort((one, other) => other - one);
+  [...(groups.get(keyOf(family, place, method)) ?? new Map()).keys()].sort((one, other) => other - one);
 
 /* The runs of that length; where none is given, of the usual one if there are some, else of the longest. */
 function runsOf(family, place, method, length = null, usual = null) {
   const lengths = lengthsOf(family, place, method);
   const epochs = length ?? (lengths.includes(usual) ? usual : lengths[0]);
-  return groups.get([family, place, method].join(" "))?.get(epochs) ?? [];
+  return groups.get(keyOf(family, place, method))?.get(epochs) ?? [];
 }
 
 /* The wanted length if any of these methods has it at a place, else the longest that all with runs have, or null. */

@@ -18,25 +18,23 @@ const make = (tag, attributes = {}, ...children) => fill(document.createElement(
 const draw = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
+const tableHead = (names) =>
+  make(
+    "thead",
+    {},
+    make(
+      "tr",
+      {},
+      names.map((name) => make("th", { scope: "col" }, name)),
+    ),
+  );
+
 /* A table in a box that scrolls by itself; `rows` are its finished rows. */
 const listTable = (label, columns, rows) =>
   make(
     "div",
     { class: "table-box", tabindex: 0, role: "region", "aria-label": label },
-    make(
-      "table",
-      { class: "list" },
-      make(
-        "thead",
-        {},
-        make(
-          "tr",
-          {},
-          columns.map((name) => make("th", { scope: "col" }, name)),
-        ),
-      ),
-      make("tbody", {}, rows),
-    ),
+    make("table", { class: "list" }, tableHead(columns), make("tbody", {}, rows)),
   );
 
 const find = (id) => document.getElementById(id);

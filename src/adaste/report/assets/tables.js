@@ -109,16 +109,7 @@ function gridded(table, chosen) {
       make("col", { class: "methods" }),
       table.places.map(() => make("col")),
     ),
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        make("th", { scope: "col" }, "Method"),
-        table.places.map((name) => make("th", { scope: "col" }, places.get(name).title)),
-      ),
-    ),
+    tableHead(["Method", ...table.places.map((name) => places.get(name).title)]),
     make(
       "tbody",
       {},
@@ -230,16 +221,7 @@ function listed(table, [family]) {
     "table",
     { class: "list" },
     make("caption", {}, `${places.get(place).title}, family ${family}`),
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        make("th", { scope: "col" }, "Variant"),
-        columns.map((title) => make("th", { scope: "col" }, title)),
-      ),
-    ),
+    tableHead(["Variant", ...columns]),
     make(
       "tbody",
       {},
