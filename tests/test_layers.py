@@ -6,6 +6,7 @@ from pathlib import Path
 import adaste
 
 ROWS = [
+    {"extras"},
     {"schedules", "records", "signals", "startup", "compiling", "locks", "leftovers", "children", "connecting"},
     {"checks", "histogram"},
     {"files", "serial"},

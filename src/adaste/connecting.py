@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
+from adaste.extras import needs
+
 ADDRESS = re.compile(r"auto|(?:ray://)?(?P<host>[^\s/:]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 
 PATIENCE = 5.0
@@ -81,10 +83,8 @@ def _own_sigterm() -> Iterator[None]:
 def _ray() -> Any:
     for name, value in {QUIET: ".", **CLIENT_PATIENCE}.items():
         os.environ.setdefault(name, value)
-    try:
+    with needs("ray", extra="ray", purpose="a study on a cluster"):
         import ray
-    except ImportError as error:
-        raise ValueError("a study on a cluster needs the package ray: pip install 'adaste[ray]'") from error
     return ray
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from adaste.extras import needs
 from adaste.records import Record
 from adaste.train import Training
 
@@ -14,12 +15,8 @@ class TensorBoard:
     """An observer that writes a scalar per number and epoch into `folder`; needs the package tensorboard."""
 
     def __init__(self, folder: Path) -> None:
-        try:
+        with needs("tensorboard", extra="tensorboard", purpose="an observer for TensorBoard"):
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ValueError(
-                "TensorBoard's files need the package tensorboard: pip install 'adaste[tensorboard]'"
-            ) from error
         self._folder, self._make = folder, SummaryWriter
         self._writer: Any = None
 

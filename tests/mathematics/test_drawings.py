@@ -8,6 +8,7 @@ pytest.importorskip("matplotlib", reason="the drawings need matplotlib, which is
 import matplotlib
 from matplotlib.figure import Figure
 
+from adaste.extras import MissingPackageError
 from adaste.mathematics import drawings
 
 
@@ -48,5 +49,5 @@ def test_settings_of_the_user_neither_matter_nor_change():
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install 'adaste\[demo\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'adaste\[demo\]'"):
         drawings.map_curves()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from paper_runs import a_recipe, a_run
 
+from adaste.extras import MissingPackageError
 from adaste.paper.collection import Collection, Run
 from adaste.paper.figures import FIGURES
 from adaste.paper.places import PLACES
@@ -163,5 +164,7 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.delattr(adaste.report, "canvas")
     monkeypatch.delitem(sys.modules, "adaste.report.canvas")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ValueError, match=r"figures need the package matplotlib: pip install 'adaste\[demo\]'"):
+    with pytest.raises(
+        MissingPackageError, match=r"a figure needs the package matplotlib: pip install 'adaste\[demo\]'"
+    ):
         draw_all(Collection((), ()), tmp_path)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import adaste
 from adaste.cli import data, evaluate, export, lists, report, reproduce, study, train
 from adaste.cli.options import examples
+from adaste.extras import MissingPackageError
 from adaste.startup import keep_byte_code
 
 EXAMPLES = examples(
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (ValueError, OSError, RuntimeError) as error:
+    except (ValueError, OSError, RuntimeError, MissingPackageError) as error:
         if chosen.debug:
             raise
         print(f"{_speaker()}error: {_in_words(error)}", file=sys.stderr)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from adaste.extras import needs
 from adaste.maps import DoubleWell, Tanh
 from adaste.mathematics import chain_rule, drift, illustrations, mirror, one_weight, relaxation, steepest
 
@@ -51,10 +52,8 @@ def _styled(draw: Callable[[], "Figure"]) -> Callable[[], "Figure"]:
 
     @functools.wraps(draw)
     def in_style() -> "Figure":
-        try:
+        with needs("matplotlib", extra="demo", purpose="a figure"):
             import matplotlib.style
-        except ImportError as error:
-            raise ImportError("the drawings need the package matplotlib: pip install 'adaste[demo]'") from error
         with matplotlib.style.context(dict(STYLE), after_reset=True):
             return draw()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from adaste.extras import needs
 from adaste.packed.graph import INPUT, Graph
 from adaste.packed.node import Array, Epilogue, Node, Weighted
 from adaste.packed.nodes import (
@@ -68,10 +69,8 @@ def to_onnx(graph: Graph) -> bytes:
 
 def require_onnx() -> Any:
     """The package onnx."""
-    try:
+    with needs("onnx", extra="onnx", purpose="ONNX"):
         import onnx
-    except ImportError as error:
-        raise RuntimeError(f"ONNX needs the package {error.name}: pip install 'adaste[onnx]'") from error
     return onnx
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adaste.extras import needs
 from adaste.packed.graph import INPUT, Graph
 from adaste.packed.node import Node, Weighted
 from adaste.packed.onnx_file import require_onnx, to_onnx
@@ -73,8 +74,6 @@ def _reader(quantization: Any, images: NDArray[np.float32]) -> Any:
 
 
 def _require_quantization() -> Any:
-    try:
+    with needs("onnxruntime", extra="onnx", purpose="8-bit ONNX"):
         from onnxruntime import quantization
-    except ImportError as error:
-        raise RuntimeError(f"int8 needs the package {error.name}: pip install 'adaste[onnx]'") from error
     return quantization

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from adaste.extras import needs
 from adaste.files import write_atomically
 from adaste.mathematics import drawings as mathematics
 from adaste.paper.collection import Collection, Run
@@ -64,8 +65,6 @@ def drawings(runs: Sequence[Run]) -> Iterator[tuple[str, "Drawing"]]:
 
 def _canvas() -> ModuleType:
     """What draws the figures of runs; a report without figures must not need matplotlib."""
-    try:
+    with needs("matplotlib", extra="demo", purpose="a figure"):
         from adaste.report import canvas
-    except ModuleNotFoundError as error:
-        raise ValueError("figures need the package matplotlib: pip install 'adaste[demo]'") from error
     return canvas
