@@ -8,6 +8,7 @@ from contract.methods import METHODS, Method, every_method, latents, small_model
 from latent_optimizers import every_base, make
 
 from adaste import FullPrecision
+from adaste.rules import RULES
 from adaste.stepping import fused_step
 
 
@@ -23,6 +24,43 @@ def test_the_rule_of_a_base_optimizer_is_that_optimizer(base) -> None:
         train(model, optimizer, range(6), dtype=torch.float64)
     for one, other in zip(*(model.parameters() for model in models), strict=True):
         torch.testing.assert_close(other, one, rtol=1e-6, atol=1e-7)
+
+
+SETTINGS = {
+    torch.optim.SGD: ("nesterov", "momentum"),
+    torch.optim.Adam: ("amsgrad",),
+    torch.optim.AdamW: ("amsgrad",),
+    torch.optim.RMSprop: ("centered", "momentum"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (kind, {"weight_decay": decay, "maximize": maximize, **extra})
+        for kind, names in SETTINGS.items()
+        for extra in ({}, {name: 0.9 if name == "momentum" else True for name in names})
+        for decay in (0.0, 0.3)
+        for maximize in (False, True)
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_every_setting_moves_the_latent_and_the_state_as_the_optimizer_does(kind, options) -> None:
+    latent = torch.linspace(-1, 1, 5, dtype=torch.float64).requires_grad_()
+    optimizer = kind([latent], lr=0.1, **options)
+    for step in range(4):
+        latent.grad = torch.sin(torch.arange(5, dtype=torch.float64) + step)
+        state = {name: value.clone() for name, value in optimizer.state[latent].items() if torch.is_tensor(value)}
+        before, settings, rule = latent.detach().clone(), optimizer.param_groups[0], RULES[kind]
+        optimizer.step()
+        if step == 0:
+            continue  # it makes the state
+        assert set(rule.needs(settings)) <= set(state)
+        moved, advanced = rule.advance(before, latent.grad, state, settings)
+        torch.testing.assert_close(moved, latent.detach(), rtol=1e-6, atol=0)
+        assert set(advanced) == set(rule.needs(settings))
+        for name, value in advanced.items():
+            torch.testing.assert_close(value, optimizer.state[latent][name], rtol=1e-9, atol=0, check_dtype=False)
 
 
 @every_method
