@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
+from adaste.cells import Cell
 from adaste.noise import Noise
+from adaste.stepping import Method
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
 MANY = 100_000
@@ -117,6 +119,13 @@ def test_numbers_do_not_depend_on_the_shape_or_the_precision():
     assert torch.equal(Noise(8).uniform(torch.empty(24, dtype=torch.float64)).float(), flat)
 
 
+def test_numbers_are_those_that_earlier_runs_have_drawn():
+    """A run that resumes under a later version draws on; the numbers were written down once, in units of 2^-24."""
+    assert (draws(Noise(), 3) * 2**24).tolist() == [2202007.0, 4822279.0, 9863071.0]
+    other = Noise(seed=2**40 + 7, step=12, parameter=3)
+    assert (draws(other, 3) * 2**24).tolist() == [12161381.0, 11858831.0, 4241145.0]
+
+
 def test_same_noise_gives_the_same_numbers_and_leaves_torchs_generator_alone():
     torch.manual_seed(0)
     state = torch.get_rng_state()
@@ -150,3 +159,9 @@ def test_estimator_gives_every_parameter_its_own_numbers():
     assert (one != two).double().mean().item() == pytest.approx(0.5, abs=0.08)
     shard = estimator.on_parameter(0, 400).weight(latent[400:], latent[400:])
     assert torch.equal(shard, one[400:])
+
+
+def test_optimizer_gives_a_parameter_the_numbers_of_its_slot_from_its_first_element_on():
+    method = Method(adaste.BinaryConnect(Noise(4)), averaging=0.0)
+    cell = Cell(slot=2, name="weight", group=0, weight=torch.nn.Parameter(torch.zeros(3)), state={})
+    assert cell.method(method).estimator.noise == Noise(4, parameter=2, first_element=0)

@@ -10,7 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.schedules import Constant, Cosine, Geometric, Linear, Schedule, Sigmoid, Steps, at_step, describe, now
+from adaste.schedules import (
+    Constant,
+    Cosine,
+    Geometric,
+    Linear,
+    Schedule,
+    Sigmoid,
+    Steps,
+    at_step,
+    describe,
+    now,
+    schedules_in,
+)
 
 modest = settings(deadline=None, derandomize=True, max_examples=80)
 RAMPS = (Linear, Geometric, Cosine, Sigmoid)
@@ -225,6 +237,20 @@ def test_at_step_moves_nested_noise_to_the_step():
 def test_at_step_leaves_what_depends_on_no_step():
     estimator = adaste.Scaled(adaste.AdaSTE())
     assert at_step(estimator, 3) is estimator
+
+
+def test_schedules_are_found_however_deep_and_at_step_takes_their_values_where_they_are_given():
+    temperature, beta = Linear(start=1.0, stop=3.0, length=4), Geometric(start=1.0, stop=16.0, length=4)
+    estimator = adaste.Scaled(adaste.FiniteDifference(adaste.Tanh(temperature), adaste.FixedSpacing(beta)))
+    assert schedules_in(estimator) == [temperature, beta]
+    given_values = at_step(estimator, 2, iter((7.0, 8.0))).estimator
+    assert (given_values.map.temperature, given_values.spacing.beta) == (7.0, 8.0)
+
+
+@pytest.mark.parametrize("kind", [Constant, Steps, *RAMPS])
+def test_a_schedule_takes_its_numbers_by_name_alone(kind):
+    with pytest.raises(TypeError, match="positional"):
+        kind(1.0)
 
 
 SCHEDULE = Linear(start=0.5, stop=1.0, length=4)
