@@ -154,6 +154,12 @@ def test_absorbing_unstable_tanh_is_the_published_update_as_float32_computes_it(
     assert (w == weight.numpy()).mean() > 0.95
 
 
+def test_mirrors_reach_as_far_as_float32_tells_a_weight_from_its_end():
+    tanh, softmax = adaste.TanhMirror.reach, adaste.SoftmaxMirror.reach
+    assert np.float32(math.tanh(tanh * (1 - 1e-6))) < 1 == np.float32(math.tanh(tanh * (1 + 1e-6)))
+    assert math.exp(-2 * softmax) == pytest.approx(float(np.finfo(np.float32).tiny), rel=1e-9, abs=0)
+
+
 @pytest.mark.parametrize("mirror", [adaste.TanhMirror(), adaste.SoftmaxMirror()])
 def test_an_absorbed_weight_never_moves_again_and_others_do(mirror):
     estimator = adaste.MirrorDescent(mirror, stable=False, absorbing=True)

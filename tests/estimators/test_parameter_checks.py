@@ -25,6 +25,7 @@ CHECKS = {
     (adaste.AdaptiveSpacing, "reach"): POSITIVE,
     (adaste.StraightThrough, "decay"): NOT_NEGATIVE,
     (adaste.StraightThrough, "window"): OPTIONAL_POSITIVE,
+    (adaste.StraightThrough, "start"): OPTIONAL_POSITIVE,
     (adaste.ProxQuant, "strength"): NOT_NEGATIVE,
     (adaste.ProxQuant, "frozen"): SHARE,
     (adaste.PMF, "beta"): POSITIVE,
@@ -100,6 +101,14 @@ def test_schedule_that_leaves_zero_to_one_is_refused_where_a_share_is_needed(mak
 def test_message_says_what_is_allowed_and_why():
     with pytest.raises(ValueError, match=r"alpha must be above 0 and below 1 \(.*1/alpha.*\), got 1\.5"):
         adaste.AdaSTE(alpha=1.5)
+
+
+def test_what_is_left_out_is_what_the_method_has_by_itself():
+    assert adaste.HardTanh() == adaste.HardTanh(1.0)
+    assert adaste.Tanh() == adaste.Tanh(1.0)
+    assert adaste.FixedSpacing() == adaste.FixedSpacing(1.0)
+    assert adaste.AdaptiveSpacing() == adaste.AdaptiveSpacing(2.0)
+    assert adaste.PARQ() == adaste.PARQ(1.0, adaste.ChannelMean())
 
 
 ESTIMATORS = [

@@ -139,6 +139,14 @@ def test_scaled_primal_mirror_descent_moves_as_the_unscaled_one_with_the_scaled_
         assert torch.allclose(scaled.step(grad), size * plain.step(size * grad), rtol=1e-9)
 
 
+def test_magnitude_is_the_size_of_the_exported_weights_also_where_scales_multiply():
+    latent = table([[0.5, -1.5], [0.1, -0.2]])
+    scaled = adaste.Scaled(adaste.PARQ(scale=adaste.ChannelMean()), adaste.ChannelMean())
+    assert scaled.magnitude(latent).flatten().tolist() == pytest.approx([1.0, 0.15**2])
+    exported = scaled.binarize(latent, latent).abs()
+    assert torch.allclose(exported, scaled.magnitude(latent).expand(2, 2), rtol=1e-12)
+
+
 def test_scale_refuses_a_method_without_binary_weights():
     with pytest.raises(ValueError, match="FullPrecision"):
         adaste.Scaled(adaste.FullPrecision())

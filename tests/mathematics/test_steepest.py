@@ -52,6 +52,12 @@ def test_steepest_beta_has_the_steepest_slope(size, side, grad, mu, alpha):
     assert found == pytest.approx(float(steepest.steepest_slope(well, theta, g)), rel=1e-7, abs=1e-12)
 
 
+def test_where_no_beta_gives_any_slope_the_steepest_one_is_one():
+    well = adaste.DoubleWell(1.0, 0.5)
+    for size in (well.linear_reach, 2 * well.linear_reach):
+        assert float(steepest.steepest_beta(well, scalar(size), scalar(-0.3))) == 1
+
+
 @modest
 @given(sizes, mus, alphas)
 def test_saturating_beta_wins_exactly_beyond_the_switching_latent(size, mu, alpha):
