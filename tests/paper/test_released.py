@@ -21,7 +21,7 @@ from adaste.estimators import (
 )
 from adaste.paper.places import PLACES
 from adaste.recipe import Recipe
-from adaste.schedules import Geometric, Schedule, Steps
+from adaste.schedules import Geometric, Linear, Schedule, Steps
 
 CIFAR_10_R, CIFAR_10_V = "cifar10-resnet18", "cifar10-vgg16"
 CIFAR_100_R, CIFAR_100_V = "cifar100-resnet18", "cifar100-vgg16"
@@ -313,6 +313,16 @@ def test_proxquant_pulls_as_far_as_published_and_then_freezes(where: str) -> Non
     in_steps = estimator.strength.stretched(steps)
     assert [in_steps.at(epoch * steps) > 0 for epoch in (0, 10, 20, 21)] == [False, False, False, True]
     assert sum(float(in_steps.at(step)) for step in range(40 * steps)) == pytest.approx(7.8, rel=0.01)
+
+
+@pytest.mark.parametrize("epochs", range(1, 12))
+def test_proxquant_pulls_for_an_epoch_and_then_freezes_in_the_shortest_runs_too(epochs: int) -> None:
+    estimator = released("proxquant", CIFAR_10_R, epochs).estimator
+    assert isinstance(estimator, ProxQuant)
+    assert isinstance(estimator.strength, Linear) and isinstance(estimator.frozen, Steps)
+    assert estimator.strength.length >= 1
+    assert estimator.frozen.ticks == (estimator.strength.delay + estimator.strength.length,)
+    assert 1 <= estimator.frozen.ticks[0] <= epochs
 
 
 @every_place

@@ -217,8 +217,8 @@ WARM, FREEZE = 0.4, 0.8
 
 def prox_quant(place: Place, epochs: int) -> Recipe:
     """Adam at 0.01 throughout; the pull adds up to the published 7.8; shortcuts and biases stay real."""
-    warm, freeze = round(WARM * epochs), max(1, round(FREEZE * epochs))
-    pulled = max(1, freeze - warm)
+    warm, freeze = round(WARM * epochs), round(FREEZE * epochs)
+    pulled = freeze - warm
     steps = plan_of(place, pulled).steps
     strength = Linear(start=0.0, stop=2 * 7.8 / steps, length=pulled, delay=warm)
     frozen = Steps(values=(0.0, 1.0), ticks=(freeze,))
