@@ -123,6 +123,7 @@ def plain_box(random, height, width, scale, ratio):
         ((20, 60), (0.5, 1.0), (3 / 4, 4 / 3)),
         ((60, 20), (0.9, 1.0), (3 / 4, 4 / 3)),
         ((24, 30), (0.9, 1.0), (0.5, 2.0)),
+        ((8, 8), (0.005, 0.1), (0.1, 10.0)),  # boxes of one line of pixels, or of none, which do not count
     ],
 )
 def test_boxes_of_the_resized_crop_are_distributed_as_in_torchvision(size, scale, ratio):

@@ -96,6 +96,9 @@ def test_methods_are_told_apart_from_binary_weights():
     well = adaste.DoubleWell(100.0, 0.01)
     with pytest.raises(ValueError, match=r"mu must be below 1/alpha = 100 .* got mu = 100"):
         steepest.worst_ratio(well)
+    for function in (steepest.steepest_beta, steepest.steepest_slope):
+        with pytest.raises(ValueError, match=r"mu must be below 1/alpha"):
+            function(well, torch.tensor([0.5]), torch.tensor([1.0]))
 
 
 def test_crossing_slope_tends_to_that_of_binary_weights():
