@@ -6,9 +6,9 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"extras"},
+    {"extras", "checks"},
     {"schedules", "records", "signals", "startup", "compiling", "locks", "leftovers", "children", "connecting"},
-    {"checks", "histogram"},
+    {"histogram"},
     {"files", "serial"},
     {"nodes"},
     {"data"},

@@ -3,11 +3,17 @@
 import difflib
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from adaste.schedules import Schedule
+
+@runtime_checkable
+class Bounded(Protocol):
+    """What takes many values, as a schedule does."""
+
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest of them."""
 
 
 def require(
@@ -28,7 +34,7 @@ def require(
     """
     if isinstance(value, Tensor) or (optional and value is None):
         return
-    if isinstance(value, Schedule):
+    if isinstance(value, Bounded):
         lowest, highest = value.bounds()
     elif isinstance(value, int | float) and not isinstance(value, bool):
         lowest = highest = value
@@ -44,6 +50,18 @@ def require(
         finite = [] if math.isfinite(lowest) and math.isfinite(highest) else ["finite"]
         allowed = " and ".join([*finite, *(text for end, text in ends if math.isfinite(end))])
         raise ValueError(f"{name} must be {allowed}{f' ({why})' if why else ''}, got {value}")
+
+
+def require_count(name: str, value: int, least: int) -> None:
+    """Check that `value` is a whole number of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def require_finite(name: str, value: float) -> None:
+    """Check that `value` is a plain number, and finite."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
 
 
 def require_kind(name: str, value: Any, kind: type, *, optional: bool = False) -> None:

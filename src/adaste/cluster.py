@@ -9,11 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from adaste.checks import require
+from adaste.checks import require, require_count
 from adaste.children import NO_VARIABLES, Ending
 from adaste.files import write_atomically
 from adaste.nodes import Board, Made, Work, make
-from adaste.schedules import require_count
 from adaste.studies import Job
 
 RETRIES = 100

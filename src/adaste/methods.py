@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from adaste.bases import SGD, Adam, Base
+from adaste.checks import require_count
 from adaste.estimators import (
     PMF,
     AdaSTE,
@@ -28,7 +29,7 @@ from adaste.estimators import (
     TanhMirror,
 )
 from adaste.estimators.mirror_descent import Mirror
-from adaste.schedules import Cosine, Geometric, Linear, Schedule, require_count
+from adaste.schedules import Cosine, Geometric, Linear, Schedule
 
 RELEASED_RATE = 3e-4
 """Of the exponential average of gradients in AdaSTE's released code."""

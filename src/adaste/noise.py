@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adaste.schedules import Timed, require_count
+from adaste.checks import require_count
+from adaste.schedules import Timed
 
 _MASK = 0xFFFFFFFF
 

@@ -9,11 +9,11 @@ from adaste import serial
 from adaste.admitted import ADMITTED
 from adaste.augment import Augmentation, Transform
 from adaste.bases import Base
-from adaste.checks import require
+from adaste.checks import require, require_count
 from adaste.estimators import Estimator
 from adaste.models import Network
 from adaste.noise import Noise
-from adaste.schedules import Schedule, require_count, schedules_in, transform
+from adaste.schedules import Schedule, schedules_in, transform
 
 PRECISIONS = ("bfloat16", "float32")
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from adaste.agreement import Agreement
 from adaste.checkpoint import Checkpoints, load
-from adaste.checks import require
+from adaste.checks import require, require_count
 from adaste.data import Dataset
 from adaste.distributed import ALONE, World
 from adaste.engine import algorithms
@@ -35,7 +35,6 @@ from adaste.observer import SILENT, Observer
 from adaste.recipe import Recipe
 from adaste.records import DivergedError, Record
 from adaste.results import Result, best_of, claim, read_result
-from adaste.schedules import require_count
 from adaste.signals import Heard, StoppedError, listening
 from adaste.train import Training
 

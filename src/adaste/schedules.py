@@ -19,6 +19,8 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
+from adaste.checks import require_count, require_finite
+
 Scalar = float | Tensor
 """A number, or a tensor without dimensions that holds one."""
 
@@ -66,7 +68,7 @@ class Constant(Schedule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_number("value", self.value)
+        require_finite("value", self.value)
 
     def at(self, step: int | Tensor) -> Scalar:
         return self.value
@@ -88,8 +90,8 @@ class Ramp(Schedule):
         super().__post_init__()
         require_count("length", self.length, least=1)
         require_count("delay", self.delay, least=0)
-        _check_number("start", self.start)
-        _check_number("stop", self.stop)
+        require_finite("start", self.start)
+        require_finite("stop", self.stop)
 
     @abstractmethod
     def shape(self, progress: Scalar) -> Scalar:
@@ -156,7 +158,7 @@ class Sigmoid(Ramp):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_number("steepness", self.steepness)
+        require_finite("steepness", self.steepness)
         if self.steepness <= 0:
             raise ValueError(f"steepness must be positive, got {self.steepness}")
 
@@ -182,7 +184,7 @@ class Steps(Schedule):
                 f"Steps needs one value more than ticks, got {len(self.values)} values and {len(self.ticks)} ticks"
             )
         for value in self.values:
-            _check_number("every value of Steps", value)
+            require_finite("every value of Steps", value)
         for tick in self.ticks:
             require_count("every tick of Steps", tick, least=0)
         if list(self.ticks) != sorted(set(self.ticks)):
@@ -261,14 +263,3 @@ def describe(value: Any) -> Any:
     if isinstance(value, tuple):
         return [describe(part) for part in value]
     return value
-
-
-def require_count(name: str, value: int, least: int) -> None:
-    """Check that `value` is a whole number of at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-
-
-def _check_number(name: str, value: float) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")

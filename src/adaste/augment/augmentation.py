@@ -8,7 +8,7 @@ from torch import Tensor
 from adaste.augment.axis import read, whole
 from adaste.augment.base import Batch, Draws, Epoch, Pair, Pixels, Size, Spatial, Transform, require_number
 from adaste.augment.spatial import RandomResizedCrop
-from adaste.schedules import require_count
+from adaste.checks import require_count
 
 KINDS = (Spatial, Pixels, Pair)
 """The kinds of transforms in the order a batch passes them."""

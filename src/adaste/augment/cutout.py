@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from adaste.augment.base import Draws, Epoch, Pixels, Size
-from adaste.schedules import require_count
+from adaste.checks import require_count
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from adaste.schedules import require_count
+from adaste.checks import require_count
 
 
 def generator(seed: int, epoch: int, purpose: str) -> torch.Generator:

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from adaste.augment.axis import Axis
 from adaste.augment.base import Draws, Epoch, Size, Spatial, require_number
-from adaste.checks import require_kind
+from adaste.checks import require_count, require_kind
 from adaste.noise import Noise
-from adaste.schedules import require_count
 
 TRIES = 10
 """How often a box that does not fit is drawn again (torchvision's number)."""

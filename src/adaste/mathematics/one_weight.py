@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require
+from adaste.checks import require, require_count
 from adaste.estimators import AdaSTE, Estimator, StraightThrough
 from adaste.maps import sign
-from adaste.schedules import require_count
 from adaste.stepping import averaged
 
 

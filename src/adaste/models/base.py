@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from adaste.checks import require
+from adaste.checks import require, require_count
 from adaste.models.layers import Norm
-from adaste.schedules import require_count
 
 
 class ImageShape(NamedTuple):

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from adaste.checks import require_count
 from adaste.models.base import ImageShape, Network
-from adaste.schedules import require_count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from adaste.checks import require_count
 from adaste.models.base import ImageShape, Network
 from adaste.models.layers import Convolution
-from adaste.schedules import require_count
 
 
 @dataclass(frozen=True, kw_only=True)
