@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from adaste.locks import locked
+
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -73,17 +75,15 @@ def _kernel() -> str | None:
 
 def _lock_of(folder: Path) -> int | None:
     """An open file that holds a folder's lock; None where it cannot be had or the folder is gone or of another user."""
-    import fcntl  # not on Windows, whose kernel has no name either
-
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        there = folder.lstat()  # another process may have removed it after it was opened
-        if os.path.samestat(there, os.fstat(lock)) and there.st_uid == os.geteuid():
-            return lock
+        if locked(lock):
+            there = folder.lstat()  # another process may have removed it after it was opened
+            if os.path.samestat(there, os.fstat(lock)) and there.st_uid == os.geteuid():
+                return lock
     except OSError:
         pass
     os.close(lock)

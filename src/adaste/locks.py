@@ -1,9 +1,20 @@
-"""One process at a time in a folder."""
+"""The kernel's locks, which end with a process whatever happens to it: one process at a time in a folder."""
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+
+def locked(file: int | IO[bytes] | IO[str]) -> bool:
+    """Take the lock on an open file, until that is closed; False where another process has it."""
+    import fcntl  # not on Windows
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class TakenError(RuntimeError):
@@ -12,12 +23,10 @@ class TakenError(RuntimeError):
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which ends with the process whatever happens to it."""
+    """Hold the folder's lock."""
     with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise TakenError(f"another process trains in {folder}: wait for it, or use another folder") from error
+        if not locked(lock):
+            raise TakenError(f"another process trains in {folder}: wait for it, or use another folder")
         yield
 
 

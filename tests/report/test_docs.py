@@ -1,6 +1,7 @@
 """The tables and numbers of README and docs are those of results/."""
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
@@ -9,6 +10,7 @@ import pytest
 
 from adaste.paper.cells import best_test_accuracy
 from adaste.paper.collection import Collection, Run, collect
+from adaste.paper.published import Published
 from adaste.paper.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +86,11 @@ def flipped(run: Run, epoch: int, digits: int = 1) -> str:
     return f"{100 * run.records[epoch - 1].flipped:.{digits}f}"
 
 
+def published_of(method: str) -> Mapping[str, Published]:
+    """What the paper has of a method in Table 1, by place."""
+    return next(row for row in TABLES["table1"].rows if row.method == method).published
+
+
 def below(one: Run, other: Run) -> str:
     return f"{other.result.last_accuracy - one.result.last_accuracy:.2f}"
 
@@ -91,7 +98,7 @@ def below(one: Run, other: Run) -> str:
 def test_what_adaste_reaches_under_the_common_recipe(account: str, readme: str, found: Found) -> None:
     ten, hundred = found("ours-cifar10-resnet18-adaste"), found("ours-cifar100-resnet18-adaste")
     behind = [
-        f"{found(f'ours-{data}-resnet18-full-precision').result.last_accuracy - run.result.last_accuracy:.2f}"
+        below(run, found(f"ours-{data}-resnet18-full-precision"))
         for data, run in (("cifar10", ten), ("cifar100", hundred))
     ]
     assert f"reaches {accuracy(ten, 60)} % on CIFAR-10 in 60 epochs, {behind[0]} points below full" in account
@@ -110,7 +117,7 @@ def test_what_adaste_reaches_under_the_common_recipe(account: str, readme: str, 
 
 def test_what_adaste_reaches_in_500_epochs(account: str, readme: str, found: Found) -> None:
     ten, hundred = found("ours-cifar10-resnet18-adaste", 500), found("ours-cifar100-resnet18-adaste", 500)
-    annealed = next(row for row in TABLES["table1"].rows if row.method == "adaste-annealed").published
+    annealed = published_of("adaste-annealed")
     papers = [annealed[f"{data}-resnet18"].accuracy for data in ("cifar10", "cifar100")]
     ahead = [f"{run.result.last_accuracy - one:.2f}" for run, one in zip((ten, hundred), papers, strict=True)]
     assert (
@@ -136,17 +143,17 @@ def test_what_adaste_reaches_in_500_epochs(account: str, readme: str, found: Fou
 
 
 def test_what_vgg_reaches_in_500_epochs(account: str, found: Found) -> None:
-    table = {row.method: row.published for row in TABLES["table1"].rows}
+    paper = published_of("adaste-annealed")
     places = ("cifar10-vgg16", "cifar100-vgg16")
     real, constant, annealed = (
         [found(f"ours-{place}-{method}", 500) for place in places]
         for method in ("full-precision", "adaste", "adaste-annealed")
     )
     at = [" and ".join(accuracy(run, 500) for run in runs) for runs in (constant, annealed)]
-    papers = " and ".join(f"{table['adaste-annealed'][place].accuracy:.2f}" for place in places)
+    papers = " and ".join(f"{paper[place].accuracy:.2f}" for place in places)
     assert f"With VGG-16 it ends at {at[0]} %, annealed at {at[1]} %, where the paper has {papers}." in account
     for place, *runs in zip(places, constant, annealed, strict=True):
-        assert min(run.result.last_accuracy for run in runs) > table["adaste-annealed"][place].accuracy
+        assert min(run.result.last_accuracy for run in runs) > paper[place].accuracy
     prices = [below(one, other) for one, other in zip(constant, real, strict=True)]
     short = [below(found(f"ours-{place}-adaste"), found(f"ours-{place}-full-precision")) for place in places]
     for long, brief in zip(prices, short, strict=True):
@@ -188,7 +195,7 @@ def test_what_binaryconnect_reaches_under_the_common_recipe(account: str, found:
 
 
 def test_what_bayesbinn_lacks_on_vgg(account: str, found: Found) -> None:
-    published = next(row for row in TABLES["table1"].rows if row.method == "bayesbinn").published
+    published = published_of("bayesbinn")
     less = [
         f"{published[place].accuracy - found(f'released-{place}-bayesbinn').result.last_accuracy:.1f}"
         for place in ("cifar10-vgg16", "cifar100-vgg16")
@@ -266,7 +273,7 @@ def test_the_unstable_mirror_descent(account: str, found: Found) -> None:
     common = [found("ours-cifar10-resnet18-md-tanh"), found("ours-cifar100-resnet18-md-tanh")]
     on = [accuracy(run, 60) for run in common]
     assert f"reaches {on[0]} % on CIFAR-10 and {on[1]} % on CIFAR-100, more than any other mirror descent" in account
-    published = next(row for row in TABLES["table1"].rows if row.method == "md-tanh").published
+    published = published_of("md-tanh")
     above = [
         f"{run.result.last_accuracy - published[f'{data}-resnet18'].accuracy:.2f}"
         for data, run in zip(("cifar10", "cifar100"), common, strict=True)
@@ -298,7 +305,7 @@ def test_proxquant(account: str, found: Found) -> None:
     )
     common = [found("ours-cifar10-resnet18-proxquant", digest="9"), found("ours-cifar100-resnet18-proxquant")]
     on, fitted = [accuracy(run, 60) for run in common], [f"{run.records[-1].train_accuracy:.2f}" for run in common]
-    published = next(row for row in TABLES["table1"].rows if row.method == "proxquant").published
+    published = published_of("proxquant")
     less = [
         f"{published[f'{data}-resnet18'].accuracy - run.result.last_accuracy:.1f}"
         for data, run in zip(("cifar10", "cifar100"), common, strict=True)

@@ -68,13 +68,21 @@ def test_figures_of_the_paper_are_presets_that_tell_what_is_missing(visit: Any) 
     assert "weights that flipped" in page.locator("#panels").inner_text()
 
 
-def test_lengths_that_differ_from_the_figure_or_from_each_other_are_told(visit: Any, tmp_path: Path) -> None:
-    for method, epochs in (("bayesbinn", 60), ("adaste", 200), ("adaste", 500), ("adaste-annealed", 500)):
-        recipe = a_recipe("released", method, RESNET, epochs=epochs)
-        write_run(a_run(recipe, 90.0 + epochs / 100), tmp_path / "runs" / recipe.digest)
-    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "lengths.html")]) == 0
+def page_of_lengths(visit: Any, folder: Path, family: str, *runs: tuple[str, int]) -> Any:
+    """The page of runs of these methods and lengths, one each."""
+    for method, epochs in runs:
+        recipe = a_recipe(family, method, RESNET, epochs=epochs)
+        write_run(a_run(recipe, 90.0), folder / "runs" / recipe.digest)
+    assert main(["report", str(folder / "runs"), "-o", str(folder / "lengths.html")]) == 0
     page = visit()
-    page.goto((tmp_path / "lengths.html").as_uri())
+    page.goto((folder / "lengths.html").as_uri())
+    return page
+
+
+def test_lengths_that_differ_from_the_figure_or_from_each_other_are_told(visit: Any, tmp_path: Path) -> None:
+    page = page_of_lengths(
+        visit, tmp_path, "released", ("bayesbinn", 60), ("adaste", 200), ("adaste", 500), ("adaste-annealed", 500)
+    )
     page.click("#curve-controls [data-value=figure4]")
     panel = page.locator(f".panel[data-place={RESNET}]")
     told = "Runs of 60 and 500 (first 200) epochs instead of 200: BayesBiNN, AdaSTE, annealed."
@@ -215,12 +223,7 @@ def test_a_histogram_is_saved_like_a_chart(visit: Any, tmp_path: Path) -> None:
 
 
 def test_a_figure_shows_runs_of_one_length_where_all_methods_have_it(visit: Any, tmp_path: Path) -> None:
-    for method, epochs in (("bayesbinn", 4), ("adaste", 4), ("adaste", 8)):
-        recipe = a_recipe("ours", method, RESNET, epochs=epochs)
-        write_run(a_run(recipe, 90.0), tmp_path / "runs" / recipe.digest)
-    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "lengths.html")]) == 0
-    page = visit()
-    page.goto((tmp_path / "lengths.html").as_uri())
+    page = page_of_lengths(visit, tmp_path, "ours", ("bayesbinn", 4), ("adaste", 4), ("adaste", 8))
     page.click("#curve-controls [data-value=figure3]")
     assert max(epochs_on_axis(page)) == 4
     page.click("#curve-controls [data-value=long-runs]")
@@ -229,12 +232,7 @@ def test_a_figure_shows_runs_of_one_length_where_all_methods_have_it(visit: Any,
 
 
 def test_long_runs_are_not_hidden_by_shorter_ones_that_all_methods_have(visit: Any, tmp_path: Path) -> None:
-    for method, epochs in (("full-precision", 4), ("adaste", 4), ("adaste", 500)):
-        recipe = a_recipe("ours", method, RESNET, epochs=epochs)
-        write_run(a_run(recipe, 90.0), tmp_path / "runs" / recipe.digest)
-    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "lengths.html")]) == 0
-    page = visit()
-    page.goto((tmp_path / "lengths.html").as_uri())
+    page = page_of_lengths(visit, tmp_path, "ours", ("full-precision", 4), ("adaste", 4), ("adaste", 500))
     page.click("#curve-controls [data-value=long-runs]")
     assert max(epochs_on_axis(page)) == 500
     panel = page.locator(f".panel[data-place={RESNET}]")

@@ -16,6 +16,7 @@ from adaste.checks import require
 from adaste.data.errors import DataError
 from adaste.data.progress import bar
 from adaste.files import NotWrittenError
+from adaste.locks import locked
 
 BLOCK = 1 << 18
 TIMEOUT = 60.0
@@ -78,12 +79,8 @@ def _alone_with(part: Path) -> Iterator[None]:
     """Hold a file's lock: what two processes add to one file is neither's. At the end it is removed if it is empty."""
     with part.open("ab") as file:
         try:
-            import fcntl  # not on Windows
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            taken = not part.exists() or not os.path.samestat(part.stat(), os.fstat(file.fileno()))  # until just now
-        except BlockingIOError:
-            taken = True
+            there = locked(file) and part.exists()  # until just now another process may have had it
+            taken = not (there and os.path.samestat(part.stat(), os.fstat(file.fileno())))
         except (OSError, ImportError):  # a system or a file system without locks
             taken = False
         if taken:
