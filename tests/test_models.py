@@ -67,6 +67,24 @@ def test_affine_networks_have_scales_and_shifts_and_others_have_none() -> None:
     assert norms(ResNet(affine=True)) == 20
 
 
+@pytest.mark.parametrize(("two_levels", "outputs", "variance"), [(False, 256, 1 / 3), (True, 512, 1 / 6)])
+def test_weights_start_uniform_or_as_the_difference_of_two_levels(
+    two_levels: bool, outputs: int, variance: float
+) -> None:
+    """U(-a, a) has a variance of a^2 / 3, half the difference of two such numbers half of it."""
+    torch.manual_seed(0)
+    model = VGG(stages=((64, 256),), two_levels=two_levels, bias=True).build(CIFAR, 10)
+    weight = next(module for module in model.modules() if isinstance(module, nn.Conv2d) and module.in_channels == 64)
+    bound = (6 / (9 * 64 + 9 * outputs)) ** 0.5
+    scaled = weight.weight.detach() / bound
+    assert 0.98 < scaled.abs().max() <= 1
+    assert scaled.var().item() == pytest.approx(variance, rel=0.02)
+    assert scaled.mean().abs() < 0.01
+    within = 0.5 if not two_levels else 0.75  # the share up to half the bound
+    assert (scaled.abs() < 0.5).float().mean().item() == pytest.approx(within, abs=0.01)
+    assert all(not module.bias.any() for module in model.modules() if isinstance(module, nn.Conv2d))
+
+
 def test_the_logits_norm_is_the_last_layer_or_absent() -> None:
     assert isinstance(list(ResNet().build(CIFAR, 10).modules())[-1], nn.BatchNorm1d)
     assert isinstance(list(ResNet(logits_norm=False).build(CIFAR, 10).modules())[-1], nn.Linear)

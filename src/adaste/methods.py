@@ -200,7 +200,8 @@ def pmf(plan: Plan) -> Treatment:
 
 def _mirror_descent(mirror: Mirror, *, stable: bool) -> Callable[[Plan], Treatment]:
     def treat(plan: Plan) -> Treatment:
-        estimator = MirrorDescent(mirror, stable, plan.rise(1.0, 2e4), absorbing=not stable)
+        beta, unstable = plan.rise(1.0, 2e4), not stable
+        estimator = MirrorDescent(mirror, stable, beta, absorbing=unstable, single_precision=unstable)
         return Treatment(estimator, plan.adam(1e-3), rest_lr=plan.fall(1e-3))
 
     return treat

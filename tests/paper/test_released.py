@@ -263,6 +263,13 @@ def test_the_four_forms_of_mirror_descent_are_what_their_names_say() -> None:
         estimator = released(method, CIFAR_10_R).estimator
         assert isinstance(estimator, MirrorDescent)
         assert (estimator.mirror, estimator.stable) == (mirror, stable)
+        assert estimator.absorbing is estimator.single_precision is not stable  # as float32 has it
+
+
+def test_methods_with_two_numbers_per_weight_start_from_two() -> None:
+    for method in ("pmf", "md-softmax", "md-softmax-s", "md-tanh", "md-tanh-s", "binaryconnect", "full-precision"):
+        made = released(method, CIFAR_10_R)
+        assert made.network.two_levels == (made.estimator.latent(torch.zeros(3)).ndim == 2)
 
 
 def test_pmf_has_the_published_codes_jacobian() -> None:

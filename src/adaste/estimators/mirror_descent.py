@@ -20,6 +20,9 @@ from adaste.schedules import Scheduled, now
 ABSORBED = 1000.0
 """The dual point of a weight that does not move any more: no step brings it back."""
 
+STUCK = 2.0**-23
+"""A weight of a tanh that is nearer to +-1 than this: in float32 the published update takes it to +-1 by itself."""
+
 
 @dataclass(frozen=True)
 class Mirror(ABC):
@@ -35,6 +38,10 @@ class Mirror(ABC):
 
     reach: ClassVar[float]
     """The largest |position| whose weight float32 tells from +-1: all that is left if the weight alone survives."""
+
+    def rounded(self, position: Tensor) -> Tensor:
+        """The position of the weight as float32 holds it; infinite where that is +-1."""
+        return position
 
     @abstractmethod
     def remembered(self, position: Tensor) -> Tensor:
@@ -58,6 +65,12 @@ class TanhMirror(Mirror):
     def position(self, latent: Tensor) -> Tensor:
         return latent
 
+    def rounded(self, position: Tensor) -> Tensor:
+        # Steps much smaller than 1 are lost in the last digits of a weight long before it is +-1.
+        weight = torch.tanh(position).to(torch.float32)
+        end = torch.copysign(torch.full_like(position, math.inf), position)
+        return torch.where(1 - weight.abs() < STUCK, end, torch.atanh(weight).to(position.dtype))
+
     def remembered(self, position: Tensor) -> Tensor:
         return position
 
@@ -67,7 +80,10 @@ class TanhMirror(Mirror):
 
 @dataclass(frozen=True)
 class SoftmaxMirror(Mirror):
-    """p = softmax(u), w = p_plus - p_minus, two numbers per weight."""
+    """p = softmax(u), w = p_plus - p_minus, two numbers per weight.
+
+    The smaller of its probabilities keeps all its digits until nothing is left of it: `rounded` changes nothing.
+    """
 
     # Above, the smaller probability exp(-2 position) is below the smallest normal float32, 2^-126.
     reach: ClassVar[float] = 63 * math.log(2)
@@ -92,21 +108,27 @@ class MirrorDescent(Estimator):
     beta grows in training, multiplied by a factor at every tick (a Geometric schedule). Unstable, the weight is the
     only memory; it is kept as its dual point in float32, so that a network may compute in bfloat16.
 
-    absorbing  unstable only: a weight that float32 cannot tell from +-1 never moves again, as in the published code,
-               where its dual point is lost. Without it weights go on jumping between the ends as beta grows (17.9 % on
-               CIFAR-10 where the published accuracy is 92.3; docs/reproducing.md).
+    absorbing         unstable only: a weight that float32 cannot tell from +-1 never moves again, as in the published
+                      code, where its dual point is lost. Without it weights go on jumping between the ends as beta
+                      grows (17.9 % on CIFAR-10 where the published accuracy is 92.3; docs/reproducing.md).
+    single_precision  unstable only: the weight that survives a step is one of float32, as in the published code. Near
+                      +-1 that of a tanh has few digits, in which steps much smaller than 1 are lost.
     """
 
     mirror: Mirror = TanhMirror()
     stable: bool = True
     beta: Scheduled = 1.0
     absorbing: bool = False
+    single_precision: bool = False
 
     def __post_init__(self) -> None:
         require("beta", self.beta, above=0)
         require_kind("mirror", self.mirror, Mirror)
-        if self.absorbing and self.stable:
-            raise ValueError("absorbing is of the unstable form: the stable one keeps its dual points, got stable=True")
+        for name in ("absorbing", "single_precision"):
+            if getattr(self, name) and self.stable:
+                raise ValueError(
+                    f"{name} is of the unstable form: the stable one keeps its dual points, got stable=True"
+                )
 
     def latent(self, weight: Tensor) -> Tensor:
         return self.mirror.latent(weight)
@@ -130,8 +152,10 @@ class MirrorDescent(Estimator):
         return torch.tanh(now(self.beta) * position if self.stable else position)
 
     def _surviving(self, latent: Tensor) -> Tensor:
-        """The position of the weight as float32 would hold it."""
+        """The position of the weight that is left after a step."""
         position, reach = self.position(latent), self.mirror.reach
+        if self.single_precision:
+            position = self.mirror.rounded(position)
         if not self.absorbing:
             return position.clamp(-reach, reach)
         return torch.where(

@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from adaste.checks import require, require_count
 from adaste.models.layers import Norm
@@ -27,24 +28,27 @@ class Network(ABC):
     logits_norm    a BatchNorm (never affine) on the logits, as in the AdaSTE and BayesBiNN networks. It floors the
                    cross-entropy: at 0.278 for 10 classes.
     norm_momentum  of the BatchNorms behind convolutions; those behind linear layers have torch's 0.1.
+    two_levels     whether weights start at half the difference of two, one for -1 and one for +1, each drawn for a
+                   layer of twice the outputs, as latents of two levels do in the code of md-bnn and pmf.
     """
 
     affine: bool = False
     logits_norm: bool = True
     norm_momentum: float = 0.2
+    two_levels: bool = False
 
     def __post_init__(self) -> None:
         require("norm_momentum", self.norm_momentum, above=0, most=1)
 
     def build(self, image: ImageShape, classes: int) -> nn.Module:
-        """The network for such images, with fresh weights: Xavier-uniform, biases zero."""
+        """The network for such images; weights start Xavier-uniform or as the difference of two such, biases at 0."""
         for name, value in image._asdict().items():
             require_count(name, value, least=1)
         require_count("classes", classes, least=2)
         model = self.layers(image, classes)
         for parameter in model.parameters():
             if parameter.ndim > 1:
-                nn.init.xavier_uniform_(parameter)
+                (_difference_of_two_levels_ if self.two_levels else nn.init.xavier_uniform_)(parameter)
         for module in model.modules():
             if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
@@ -72,6 +76,14 @@ class Network(ABC):
     def hidden(self, features: int, width: int, *, bias: bool) -> list[nn.Module]:
         """A hidden linear layer with BatchNorm and ReLU."""
         return [nn.Linear(features, width, bias=bias), nn.BatchNorm1d(width, affine=self.affine), nn.ReLU()]
+
+
+def _difference_of_two_levels_(parameter: Tensor) -> None:
+    """(u_plus - u_minus) / 2, both uniform up to sqrt(6 / (inputs + 2 outputs)): a triangular distribution."""
+    levels = torch.cat((parameter, parameter)).detach()
+    minus, plus = nn.init.xavier_uniform_(levels).chunk(2)
+    with torch.no_grad():
+        parameter.copy_((plus - minus) / 2)
 
 
 def _without_counts(model: nn.Module, keys: Any) -> None:

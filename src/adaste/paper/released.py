@@ -9,13 +9,11 @@ binary (biases, too), 5,000 of the CIFAR images are held out. Known differences 
   within epochs, not between them, and statistics of BatchNorm for rounded weights come from batches of their own
   before a test.
 - md-bnn and pmf: beta grows at every step instead of every few hundred; biases start at zero; CIFAR-100 is normalised
-  with its own constants. Latents of two levels start at (-x, x); theirs are drawn one by one for a layer of twice the
-  outputs, which makes half their difference 0.5 to 0.66 times as large as here: at small rates signs move more easily.
+  with its own constants. Latents of two levels start at (-x, x) with their x; what they have in common does nothing.
 - Rates of md-bnn and pmf are those under the torch they ask for, 0.4. From 1.1 on the same scripts drop the rate right
   after the first step, too, so that all of the run has one drop more.
 - Unstable mirror descent multiplies steps by a beta that grows: old steps fade against new ones, and what it remembers
-  shrinks with the run. A compressed run is noisier than the script's, not only shorter. The weight that survives a step
-  there is one of float32, in whose last digits near +-1 small steps are lost; here the dual point is.
+  shrinks with the run. A compressed run is noisier than the script's, not only shorter.
 - Networks compute in bfloat16, those of the scripts in float32.
 - ProxQuant's scripts know other networks only, train on 50,000 images and start from a trained network: here images are
   held out as for all others, and the first 40 % of the run have no pull. Its optimizer keeps its state between epochs.
@@ -171,20 +169,24 @@ def bayes_binn_for(place: Place, plan: Plan) -> Recipe:
 
 
 def _by_adam(
-    place: Place, epochs: int, estimator: Estimator, rate: float, drop: float, *, norm_batches: int = 0
+    place: Place, epochs: int, estimator: Estimator, rate: float, drop: float, *, two_levels: bool = False
 ) -> Recipe:
     """As all scripts of md-bnn and pmf: tested with the statistics of soft weights."""
+    network = dataclasses.replace(place.md_form, two_levels=two_levels)
     base = Adam(lr=drops(rate, drop, epochs))
-    return _assemble(place, epochs, network=place.md_form, estimator=estimator, base=base, norm_batches=norm_batches)
+    return _assemble(place, epochs, network=network, estimator=estimator, base=base, norm_batches=0)
 
 
 def _mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: Mapping[str, Tuned]) -> Make:
+    two_levels = isinstance(mirror, SoftmaxMirror)
+
     def make(place: Place, epochs: int) -> Recipe | None:
         script = tuned.get(place.name)
         if script is None:
             return None
-        estimator = MirrorDescent(mirror, stable, script.beta(epochs), absorbing=not stable)
-        return _by_adam(place, epochs, estimator, script.rate, script.drop)
+        unstable = not stable
+        estimator = MirrorDescent(mirror, stable, script.beta(epochs), absorbing=unstable, single_precision=unstable)
+        return _by_adam(place, epochs, estimator, script.rate, script.drop, two_levels=two_levels)
 
     return make
 
@@ -195,7 +197,7 @@ def pmf(place: Place, epochs: int) -> Recipe | None:
     if script is None:
         return None
     estimator = PMF(script.beta(epochs, PMF_BETA_MOST), released=True)
-    return _by_adam(place, epochs, estimator, script.rate, script.drop)
+    return _by_adam(place, epochs, estimator, script.rate, script.drop, two_levels=True)
 
 
 def binary_connect(place: Place, epochs: int) -> Recipe:
