@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import shutil
 import stat
 import tarfile
 import zipfile
@@ -199,19 +200,125 @@ def test_truncated_and_altered_zips_are_named(tmp_path):
             load("tiny-imagenet", tmp_path)
 
 
+CONTENT = (("root/a", b"first" * 50), ("root/deep/b", b"second" * 50), ("root/c", b"third"))
+
+
+def extracted_or_refused(archive, content):
+    """What a damaged archive gives: all files as they were, or DataError and nothing written."""
+    archive.write_bytes(content)
+    try:
+        root = extract(archive, "root", archive.parent)
+    except DataError as error:
+        assert str(archive) in str(error)
+        assert names(archive.parent) == [archive.name]
+    else:
+        found = {
+            path.relative_to(root.parent).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
+        }
+        assert found == dict(CONTENT)
+
+
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(st.sampled_from(sorted(PACKERS)), st.data())
 def test_damaged_archives_give_one_kind_of_error_or_the_right_content(tmp_path_factory, name, data):
-    folder = tmp_path_factory.mktemp("archive")
-    archive = PACKERS[name](folder / name, ("root/a", b"first" * 50), ("root/b", b"second" * 50))
+    archive = PACKERS[name](tmp_path_factory.mktemp("archive") / name, *CONTENT)
     content = bytearray(archive.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    extracted_or_refused(archive, content)
+
+
+def in_zip64(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
+        for name, content in CONTENT:
+            with file.open(name, "w", force_zip64=True) as member:
+                member.write(content)
+    return path
+
+
+RECORDS = {b"PK\1\2": 46, b"PK\3\4": 30, b"PK\5\6": 22}
+"""How the entries of the directory, the headers of files and the end of a zip begin, and how long they are at least."""
+
+NUMBERS = st.sampled_from([0, 1, 9, 12, 99, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFE, 0xFFFFFFFF]) | st.integers(
+    0, 1 << 64
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=250)
+@given(st.sampled_from([lambda path: zipped(path, *CONTENT), in_zip64]), st.data())
+def test_no_nonsense_in_the_records_of_a_zip_gives_another_error(tmp_path_factory, packed, data):
+    archive = packed(tmp_path_factory.mktemp("archive") / "a.zip")
+    content = bytearray(archive.read_bytes())
+    for _ in range(data.draw(st.integers(1, 2))):
+        record = data.draw(st.sampled_from(sorted(RECORDS)))
+        places = [at for at in range(len(content)) if content.startswith(record, at)]
+        place = data.draw(st.sampled_from(places)) + 2 * data.draw(st.integers(2, RECORDS[record] // 2 - 1))
+        width = data.draw(st.sampled_from([2, 4, 8]))
+        content[place : place + width] = (data.draw(NUMBERS) % (1 << (8 * width))).to_bytes(width, "little")
+    end = data.draw(st.just(len(content)) | st.integers(0, len(content)))
+    extracted_or_refused(archive, content[:end])
+
+
+def altered(archive, record, offset, new):
+    """The archive with bytes of its first record of a kind replaced."""
+    content = bytearray(archive.read_bytes())
+    place = content.index(record) + offset
+    content[place : place + len(new)] = new
     archive.write_bytes(content)
-    try:
-        extract(archive, "root", folder)
-    except (DataError, NotWrittenError):
-        assert names(folder) == [name]
+    return archive
+
+
+@pytest.mark.parametrize(
+    ("record", "offset", "new", "message"),
+    [
+        (b"PK\5\6", 12, b"\xff\xff\xff\x7f", "damaged"),  # the directory would begin before the file
+        (b"PK\1\2", 42, b"\xff\xff\xff\x7f", "damaged"),  # a file's header would be behind the end
+        (b"PK\1\2", 28, b"\0\0\0\0\6\0", "damaged.* '' and header b'root/a' differ"),  # the name is taken for a comment
+        (b"PK\1\2", 32, b"\x39\0", "directory shows 2 of 3 entries"),  # a comment that covers the next entry
+        (b"PK\1\2", 8, b"\x20", "damaged"),  # patched data
+        (b"PK\1\2", 16, b"\0\0\0\0", "damaged.* Bad CRC-32"),
+    ],
+)
+def test_each_kind_of_damage_to_a_zip_is_named(tmp_path, record, offset, new, message):
+    archive = altered(zipped(tmp_path / "a.zip", *CONTENT), record, offset, new)
+    with pytest.raises(DataError, match=message):
+        extract(archive, "root", tmp_path)
+    assert names(tmp_path) == ["a.zip"]
+
+
+def test_the_entries_of_a_zip_are_counted_by_the_end_that_zip64_adds(tmp_path, monkeypatch):
+    monkeypatch.setattr("zipfile.ZIP_FILECOUNT_LIMIT", 2)
+    archive = altered(zipped(tmp_path / "a.zip", *CONTENT), b"PK\5\6", 8, b"\xff\xff\xff\xff")
+    shutil.rmtree(extract(archive, "root", tmp_path))
+    with pytest.raises(DataError, match="directory shows 3 of 4 entries"):
+        extract(altered(archive, b"PK\6\6", 32, b"\4"), "root", tmp_path)
+
+
+def test_a_zip_may_have_more_entries_than_its_end_can_count(tmp_path):
+    """Programs that knew no zip64 wrote the last 16 bits of the number."""
+    archive, count = zipped(tmp_path / "a.zip", ("root/", b"")), (1 << 16) + 1
+    content = archive.read_bytes()
+    directory, end = content.index(b"PK\1\2"), content.index(b"PK\5\6")
+    entries = content[directory:end] * count
+    archive.write_bytes(content[:directory] + entries + content[end:])
+    altered(archive, b"PK\5\6", 12, len(entries).to_bytes(4, "little"))
+    assert extract(archive, "root", tmp_path).is_dir()
+
+
+@pytest.mark.parametrize("name", PACKERS)
+@pytest.mark.parametrize("again", ["root/a/b", "root/a/b/c"])
+def test_a_file_that_is_also_a_folder_is_refused(tmp_path, name, again):
+    archive = PACKERS[name](tmp_path / name, ("root/a", b"first"), (again, b"second"))
+    with pytest.raises(DataError, match=f"'{again}' needs a folder where it has a file"):
+        extract(archive, "root", tmp_path)
+
+
+@pytest.mark.parametrize("name", PACKERS)
+@pytest.mark.parametrize("long", ["a" * 256, "a/" * 501])
+def test_names_that_no_file_system_takes_are_refused(tmp_path, name, long):
+    archive = PACKERS[name](tmp_path / name, (f"root/{long}", b""))
+    with pytest.raises(DataError, match=r"was not extracted: the name 'root/a.* is too long"):
+        extract(archive, "root", tmp_path)
 
 
 def test_a_folder_that_is_there_is_not_touched(tmp_path):

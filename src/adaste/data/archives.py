@@ -5,8 +5,11 @@ Numbers and sizes are bounded, and so is how much larger than the archive its co
 """
 
 import gzip
+import io
+import os
 import shutil
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -20,17 +23,22 @@ from adaste.data.progress import bar
 from adaste.files import NotWrittenError, folder_beside
 
 BLOCK = 1 << 20
+END_BYTES = 22 + 65_535 + 20 + 56
+"""At the end of a zip: the record that ends it, the longest comment, and the two records before it of zip64."""
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DAMAGE = (
     EOFError,
+    struct.error,
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
     gzip.BadGzipFile,
     NotImplementedError,
-    UnicodeDecodeError,
+    UnicodeError,
 )
 """What Python's readers raise for archives that are not as they were."""
+LONGEST_NAME, LONGEST_PART = 1_000, 255
+"""Bytes of a member's name, and between its slashes: with less than this a file system has no trouble."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +78,22 @@ def _unpack(archive: Path, target: Path, bounds: Bounds, progress: bool) -> None
     try:
         unpack = _unpack_zip if archive.suffix == ".zip" else _unpack_tar
         show_bar = bar(f"extracting {archive.name}", archive.stat().st_size, shown=progress, in_bytes=True)
-        with show_bar as show, archive.open("rb") as file:
+        with show_bar as show, _Archive(archive.open("rb", buffering=0)) as file:
             for used in unpack(file, _Room(archive, target, bounds)):
                 show(used)
     except DAMAGE as error:
         raise DataError(f"{archive} is truncated or damaged, fetch it again: {error}") from error
+
+
+class _Archive(io.BufferedReader):
+    """The file of an archive, in which a reference to a place outside of it is damage, not an error of the system."""
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        size = os.fstat(self.fileno()).st_size
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: size}[whence]
+        if not 0 <= start + place <= size:
+            raise EOFError(f"it refers to byte {start + place:,} of {size:,}")
+        return super().seek(place, whence)
 
 
 class _Room:
@@ -97,7 +116,13 @@ class _Room:
 
     def make_folder(self, name: str) -> None:
         """The top itself may be a member, too: `tar -c .` calls it "."."""
-        self.path(name).mkdir(parents=True, exist_ok=True)
+        self._make(self.path(name), name)
+
+    def _make(self, folder: Path, name: str) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise self.refuse(f"{name!r} needs a folder where it has a file") from None
 
     def path(self, name: str) -> Path:
         """The place of a member."""
@@ -107,6 +132,8 @@ class _Room:
         parts = PurePosixPath(name).parts
         if name.startswith("/") or ".." in parts or any(sign in name for sign in ("\\", ":", "\0")):
             raise self.refuse(f"{name!r} would lie outside of its folder")
+        if len(os.fsencode(name)) > LONGEST_NAME or any(len(os.fsencode(part)) > LONGEST_PART for part in parts):
+            raise self.refuse(f"the name {name[:40]!r}... is too long")
         return self.target.joinpath(*parts)
 
     def write(self, name: str, size: int, source: IO[bytes]) -> None:
@@ -116,7 +143,7 @@ class _Room:
             raise self.refuse(f"{name!r} is the name of a folder, but a file in it")
         if size > self.bounds.file_bytes:
             raise self.refuse(f"{name!r} has {size:,} bytes, more than {self.bounds.file_bytes:,}")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make(path.parent, name)
         try:
             with path.open("xb") as file:
                 shutil.copyfileobj(source, file, BLOCK)
@@ -159,6 +186,7 @@ def _unpack_tar(file: IO[bytes], room: _Room) -> Iterator[int]:
 def _unpack_zip(file: IO[bytes], room: _Room) -> Iterator[int]:
     used = 0
     with zipfile.ZipFile(file) as members:
+        _require_all(members, file)
         for member in members.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -167,7 +195,7 @@ def _unpack_zip(file: IO[bytes], room: _Room) -> Iterator[int]:
                 raise room.refuse(f"{member.filename!r} is encrypted")
             if member.compress_type not in METHODS:
                 raise room.refuse(f"{member.filename!r} is compressed by another method than deflate")
-            if member.is_dir():
+            if member.filename.endswith("/"):  # not is_dir(), which some versions of Python cannot ask of an empty name
                 room.make_folder(member.filename)
             else:
                 room.count(member.file_size)
@@ -175,3 +203,18 @@ def _unpack_zip(file: IO[bytes], room: _Room) -> Iterator[int]:
                     room.write(member.filename, member.file_size, source)
             used += member.compress_size
             yield used
+
+
+def _require_all(members: zipfile.ZipFile, file: IO[bytes]) -> None:
+    """Compare the number of members with the one at a zip's end: an entry of a wrong length hides those behind it.
+
+    Programs that know no zip64 write the last 16 bits of a larger number, so these are all that can be compared.
+    """
+    file.seek(max(0, file.seek(0, os.SEEK_END) - END_BYTES))
+    end = file.read()
+    (declared,) = struct.unpack_from("<H", end, end.rfind(b"PK\5\6") + 10)
+    if declared == 0xFFFF and b"PK\6\6" in end:
+        (declared,) = struct.unpack_from("<Q", end, end.rfind(b"PK\6\6") + 32)
+    found = len(members.infolist())
+    if found % (1 << 16) != declared % (1 << 16):
+        raise zipfile.BadZipFile(f"its directory shows {found:,} of {declared:,} entries")

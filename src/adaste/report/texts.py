@@ -3,6 +3,8 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
 from types import MappingProxyType
 
 from adaste.paper.cells import Cell, best_test_accuracy, cells_of
@@ -71,19 +73,24 @@ _LATEX = str.maketrans(
 
 LATEX_HEAD = "% For \\input into any document: no package is needed.\n"
 
-WIDTH, NARROWEST, WIDEST = 0.91, 0.16, 0.28
+WIDTH, NARROWEST, WIDEST = 0.91, 0.16, 0.40
 """Shares of the text's width: all columns, at least the first, at most each of the others. The rest is space."""
 
 
 def latex(table: Table, runs: Iterable[Run]) -> str:
-    """The table in LaTeX, once per family of recipes that has runs."""
+    """The table in LaTeX, once per family of recipes and data set: with all data sets in one, no page would hold it."""
+    every = tuple(runs)
     parts = []
-    for family, found in _grids(table, runs):
-        parts.append(_latex_table(table, family, found) if found else f"% {table.name}: no runs of {family.name}.\n")
+    for family in table.families:
+        for data, places in groupby(table.places, key=lambda place: place.data):
+            name = f"{table.name}-{family.name}-{data}"
+            part = replace(table, places=tuple(places))
+            found = grid(part, family, every)
+            parts.append(_latex_table(part, family, found, name) if found else f"% {name}: no runs.\n")
     return "\n".join(parts)
 
 
-def _latex_table(table: Table, family: Family, found: Grid) -> str:
+def _latex_table(table: Table, family: Family, found: Grid, name: str) -> str:
     # Lines in narrow columns should not be stretched: \raggedright in each cell, and \tabularnewline to go with it.
     places = len(found.columns) - 1
     width = min(WIDEST, (WIDTH - NARROWEST) / places)
@@ -101,7 +108,7 @@ def _latex_table(table: Table, family: Family, found: Grid) -> str:
         r"\hline",
         r"\end{tabular}",
         rf"\caption{{\scriptsize {_escaped(caption)}}}",
-        rf"\label{{tab:{table.name}-{family.name}}}",
+        rf"\label{{tab:{name}}}",
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
