@@ -191,8 +191,8 @@ def test_children_get_options_variables_and_a_log_whose_last_line_is_the_problem
     program(tmp_path, "python", 'echo "$@ $EXTRA"; echo "error: of this kind" >&2; exit 1')
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     mine = job("digits-mlp-adaste", tmp_path / "runs")
-    place = Processes(options=["--keep", "3"], variables={"EXTRA": "more"})
-    (status,) = Study([mine, mine], place).run(lambda statuses: None)
+    processes = Processes(options=["--keep", "3"], variables={"EXTRA": "more"})
+    (status,) = Study([mine, mine], processes).run(lambda statuses: None)
     first, last = (mine.folder / "log.txt").read_text().splitlines()
     training = f"train {mine.folder}/recipe.json --folder {mine.folder} --keep 3 more"
     assert first == f"-P -m adaste.tied {os.getpid()} {training}"

@@ -1,4 +1,4 @@
-"""A Ray cluster as the place of a study: every run is a task of Ray's, which starts it again when its node is lost."""
+"""A Ray cluster as the runner of a study: every run is a task of Ray's, which starts it again when its node is lost."""
 
 import math
 import secrets

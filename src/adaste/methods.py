@@ -90,7 +90,7 @@ class Treatment:
 
 
 @dataclass(frozen=True)
-class Method:
+class NamedMethod:
     """A method by its title, and what it does for a plan."""
 
     title: str
@@ -221,23 +221,23 @@ def bop(plan: Plan) -> Treatment:
 
 METHODS = MappingProxyType(
     {
-        "full-precision": Method("full precision", full_precision),
-        "binaryconnect": Method("BinaryConnect", binary_connect),
-        "straight-through": Method("straight-through with decay", straight_through),
-        "adaste": Method("AdaSTE, released update", adaste),
-        "adaste-annealed": Method("AdaSTE, released update, annealed", adaste_annealed),
-        "adaste-printed": Method("AdaSTE, printed rule on averaged gradients", adaste_printed),
-        "adaste-printed-annealed": Method(
+        "full-precision": NamedMethod("full precision", full_precision),
+        "binaryconnect": NamedMethod("BinaryConnect", binary_connect),
+        "straight-through": NamedMethod("straight-through with decay", straight_through),
+        "adaste": NamedMethod("AdaSTE, released update", adaste),
+        "adaste-annealed": NamedMethod("AdaSTE, released update, annealed", adaste_annealed),
+        "adaste-printed": NamedMethod("AdaSTE, printed rule on averaged gradients", adaste_printed),
+        "adaste-printed-annealed": NamedMethod(
             "AdaSTE, printed rule on averaged gradients, annealed", adaste_printed_annealed
         ),
-        "proxquant": Method("ProxQuant", prox_quant),
-        "pmf": Method("PMF", pmf),
-        "md-tanh-s": Method("MD-tanh-s", _mirror_descent(TanhMirror(), stable=True)),
-        "md-softmax-s": Method("MD-softmax-s", _mirror_descent(SoftmaxMirror(), stable=True)),
-        "md-tanh": Method("MD-tanh", _mirror_descent(TanhMirror(), stable=False)),
-        "md-softmax": Method("MD-softmax", _mirror_descent(SoftmaxMirror(), stable=False)),
-        "bayesbinn": Method("BayesBiNN", bayes_binn),
-        "bop": Method("Bop", bop),
+        "proxquant": NamedMethod("ProxQuant", prox_quant),
+        "pmf": NamedMethod("PMF", pmf),
+        "md-tanh-s": NamedMethod("MD-tanh-s", _mirror_descent(TanhMirror(), stable=True)),
+        "md-softmax-s": NamedMethod("MD-softmax-s", _mirror_descent(SoftmaxMirror(), stable=True)),
+        "md-tanh": NamedMethod("MD-tanh", _mirror_descent(TanhMirror(), stable=False)),
+        "md-softmax": NamedMethod("MD-softmax", _mirror_descent(SoftmaxMirror(), stable=False)),
+        "bayesbinn": NamedMethod("BayesBiNN", bayes_binn),
+        "bop": NamedMethod("Bop", bop),
     }
 )
 """The methods by the last part of a recipe's name."""

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from adaste.augment import Crop, Flip, RandomResizedCrop, Transform
 from adaste.checks import near
-from adaste.methods import METHODS, Method, Plan
+from adaste.methods import METHODS, NamedMethod, Plan
 from adaste.models import MLP, VGG, Network, ResNet
 from adaste.recipe import Recipe
 
@@ -37,7 +37,7 @@ class Preset:
     description: str
     setting: Setting
     network: Network
-    method: Method
+    method: NamedMethod
 
     def make(self, epochs: int | None = None) -> Recipe:
         """The recipe for so many epochs, or the usual number of them."""

@@ -1,4 +1,4 @@
-"""Many runs, at some place several at a time. What is finished is skipped, what was interrupted goes on."""
+"""Many runs, several at a time. What is finished is skipped, what was interrupted goes on."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -81,7 +81,7 @@ def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
     return runs / f"{name}-{recipe.digest}"
 
 
-class Place(Protocol):
+class Runner(Protocol):
     """Where runs are made: in processes of this machine, or on the nodes of a cluster. Folders name the runs."""
 
     def has_room(self) -> bool:
@@ -146,8 +146,8 @@ class Study:
     Equal folders are one job.
     """
 
-    def __init__(self, jobs: Sequence[Job], place: Place) -> None:
-        self._jobs, self._place = {job.folder: job for job in jobs}, place
+    def __init__(self, jobs: Sequence[Job], runner: Runner) -> None:
+        self._jobs, self._runner = {job.folder: job for job in jobs}, runner
         self._waiting = list(self._jobs.values())
         self._taken: set[Path] = set()
         self._ended: dict[Path, Status] = {}
@@ -180,11 +180,11 @@ class Study:
                 self._let_save()
                 raise
             finally:
-                self._place.kill()
+                self._runner.kill()
 
     def statuses(self) -> list[Status]:
         """How every job is doing, in the order they were given."""
-        running = self._place.running()
+        running = self._runner.running()
         return [self._ended.get(folder) or self._status(job, folder in running) for folder, job in self._jobs.items()]
 
     def _status(self, job: Job, running: bool) -> Status:
@@ -206,18 +206,18 @@ class Study:
 
     def _pass_signals_on(self) -> None:
         if len(self._signals) == 1:
-            self._place.stop()
+            self._runner.stop()
         elif self._signals:
-            self._place.kill()
+            self._runner.kill()
 
     def _let_save(self) -> None:
-        self._place.stop()
+        self._runner.stop()
         while self._taken and len(self._signals) < 2:
             time.sleep(INTERVAL)
             self._see_who_has_ended()
 
     def _see_who_has_ended(self) -> None:
-        for folder, ending in self._place.ended().items():
+        for folder, ending in self._runner.ended().items():
             self._taken.remove(folder)
             if ending.code == 0:
                 self._ended[folder] = self._seen(self._jobs[folder], State.DONE)
@@ -227,7 +227,7 @@ class Study:
                 self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
 
     def _start_others(self) -> None:
-        while self._waiting and not self._signals and self._place.has_room():
+        while self._waiting and not self._signals and self._runner.has_room():
             job = self._waiting.pop(0)
             try:
                 job.folder.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ class Study:
                 if read_result(job.folder) is not None:
                     self._ended[job.folder] = self._seen(job, State.DONE)
                 else:
-                    self._place.start(job)
+                    self._runner.start(job)
                     self._taken.add(job.folder)
             except (OSError, ValueError) as error:
                 self._ended[job.folder] = Status(job, State.FAILED, problem=str(error))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paper_runs import a_recipe, a_run
 
-from adaste.paper.cells import Cell, Summary, best_test_accuracy, cells_of, hardware_of, of_one_length
+from adaste.paper.cells import Cell, OverSeeds, best_test_accuracy, cells_of, hardware_of, of_one_length
 from adaste.paper.collection import Run
 from adaste.paper.places import PLACES
 from adaste.paper.tables import FAMILIES, TABLES, Row
@@ -45,7 +45,7 @@ def test_mean_spread_best_and_differences_are_those_worked_out_by_hand() -> None
 
 def test_one_run_has_no_spread() -> None:
     (cell,) = cells([run_of([90.0, 91.0])])
-    assert (cell.last, cell.best) == (Summary(91.0, None), Summary(91.0, None))
+    assert (cell.last, cell.best) == (OverSeeds(91.0, None), OverSeeds(91.0, None))
 
 
 def test_runs_of_different_lengths_are_cells_of_their_own_the_longest_first() -> None:
@@ -108,7 +108,7 @@ def test_hardware_is_that_of_the_last_start() -> None:
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=10), st.floats(0, 10))
 def test_a_summary_shifts_with_its_values_and_lies_among_them(values: list[float], shift: float) -> None:
-    here, there = Summary.of(values), Summary.of([value + shift for value in values])
+    here, there = OverSeeds.of(values), OverSeeds.of([value + shift for value in values])
     assert min(values) - 1e-9 <= here.mean <= max(values) + 1e-9
     assert there.mean == pytest.approx(here.mean + shift)
     assert (here.spread is None) == (len(values) == 1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from adaste.cluster import Cluster
-    from adaste.studies import Job, Place, Processes
+    from adaste.studies import Job, Processes, Runner
 
 EXAMPLES = options.examples(
     "adaste study digits-mlp-adaste digits-mlp-binaryconnect --seeds 0,1,2 --processes 2",
@@ -90,12 +90,12 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
         return _run(jobs, _cluster(ray, arguments, console), arguments, console)
 
 
-def _run(jobs: Sequence["Job"], place: "Place", arguments: argparse.Namespace, console: "Console") -> int:
+def _run(jobs: Sequence["Job"], runner: "Runner", arguments: argparse.Namespace, console: "Console") -> int:
     from adaste.console import Lines, LiveTable
     from adaste.studies import State, Study
 
     _prepare_data(jobs, arguments.data)
-    study = Study(jobs, place)
+    study = Study(jobs, runner)
     with LiveTable(console) if sys.stdout.isatty() else Lines(console) as display:
         statuses = study.run(display)
     if any(status.state is State.FAILED for status in statuses):
@@ -139,17 +139,17 @@ def _cluster(ray: Any, arguments: argparse.Namespace, console: "Console") -> "Cl
     share = _gpu_share(arguments, has_gpus=ray.cluster_resources().get("GPU", 0) > 0)
     cpus = arguments.threads or 1
     device, data = "cuda" if share else "cpu", data_folder(arguments.data).absolute()
-    place = Cluster(
+    cluster = Cluster(
         ray,
         gpu_share=share,
         cpus=cpus,
         options=_passed_on(arguments, device, data, cpus),
         variables={COMPILERS: str(cpus)},
     )
-    if not place.can_run:
+    if not cluster.can_run:
         needed = f"{cpus} CPUs and {share:g} of a GPU" if share else f"{cpus} CPUs"
         Quiet(console).says(f"no node of the cluster has {needed}: the runs wait until one comes")
-    return place
+    return cluster
 
 
 def _gpu_share(arguments: argparse.Namespace, has_gpus: bool) -> float:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from adaste.bases import SGD
 from adaste.estimators import AdaSTE, Estimator, StraightThrough
-from adaste.methods import RELEASED_RATE, Method, Plan, Treatment, released_dynamics, released_update
+from adaste.methods import RELEASED_RATE, NamedMethod, Plan, Treatment, released_dynamics, released_update
 from adaste.paper.family import Family
 from adaste.paper.ours import under_common_recipe
 from adaste.schedules import Schedule
@@ -45,25 +45,27 @@ _NO_GATE = StraightThrough(start=1e-7)
 
 _METHODS = {
     # On single batches: the best of three rates in results/preliminary.
-    "printed": Method("printed rule, single batches", _printed(4.5, momentum=0.9)),
-    "printed-annealed": Method("printed rule, single batches, annealed", _printed(4.5, _annealed, momentum=0.9)),
-    "averaged-0.99": Method("printed rule, average 0.99", _printed(45.0, averaging=0.99)),
-    "averaged-0.999": Method("printed rule, average 0.999", _printed(5000.0, averaging=0.999)),
-    "averaged-0.9997": Method("printed rule, average 0.9997", _printed(5000.0, averaging=0.9997)),
-    "averaged-0.99-annealed": Method("printed rule, average 0.99, annealed", _printed(45.0, _annealed, averaging=0.99)),
-    "averaged-0.999-annealed": Method(
+    "printed": NamedMethod("printed rule, single batches", _printed(4.5, momentum=0.9)),
+    "printed-annealed": NamedMethod("printed rule, single batches, annealed", _printed(4.5, _annealed, momentum=0.9)),
+    "averaged-0.99": NamedMethod("printed rule, average 0.99", _printed(45.0, averaging=0.99)),
+    "averaged-0.999": NamedMethod("printed rule, average 0.999", _printed(5000.0, averaging=0.999)),
+    "averaged-0.9997": NamedMethod("printed rule, average 0.9997", _printed(5000.0, averaging=0.9997)),
+    "averaged-0.99-annealed": NamedMethod(
+        "printed rule, average 0.99, annealed", _printed(45.0, _annealed, averaging=0.99)
+    ),
+    "averaged-0.999-annealed": NamedMethod(
         "printed rule, average 0.999, annealed", _printed(5000.0, _annealed, averaging=0.999)
     ),
-    "averaged-0.9997-annealed": Method(
+    "averaged-0.9997-annealed": NamedMethod(
         "printed rule, average 0.9997, annealed", _printed(5000.0, _annealed, averaging=0.9997)
     ),
     # The gate acts where |g| is above the threshold.
-    "released": Method("released update, gate at |g| > 0.001", _moved_as_released(released_update())),
-    "released-gate-everywhere": Method(
+    "released": NamedMethod("released update, gate at |g| > 0.001", _moved_as_released(released_update())),
+    "released-gate-everywhere": NamedMethod(
         "released update, gate everywhere", _moved_as_released(released_update(threshold=0.0))
     ),
-    "straight-through": Method("straight-through, same latent dynamics", _moved_as_released(_NO_GATE)),
-    "straight-through-faster": Method(
+    "straight-through": NamedMethod("straight-through, same latent dynamics", _moved_as_released(_NO_GATE)),
+    "straight-through-faster": NamedMethod(
         "straight-through, average at rate 0.001", _moved_as_released(_NO_GATE, rate=1e-3)
     ),
 }

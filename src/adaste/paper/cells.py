@@ -12,14 +12,14 @@ from adaste.paper.tables import Row
 
 
 @dataclass(frozen=True)
-class Summary:
+class OverSeeds:
     """Mean and spread over seeds; the spread (a standard deviation) needs two runs."""
 
     mean: float
     spread: float | None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Summary":
+    def of(cls, values: Sequence[float]) -> "OverSeeds":
         """The summary of at least one value."""
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
@@ -37,8 +37,8 @@ class Cell:
 
     runs: tuple[Run, ...]
     epochs: int
-    last: Summary
-    best: Summary
+    last: OverSeeds
+    best: OverSeeds
     difference: float | None
     best_difference: float | None
     seconds: float
@@ -75,8 +75,8 @@ def best_test_accuracy(run: Run) -> float:
 
 def _cell(runs: Sequence[Run], published: float | None) -> Cell:
     runs = sorted(runs, key=lambda run: run.recipe.seed)
-    last = Summary.of([run.result.last_accuracy for run in runs])
-    best = Summary.of([best_test_accuracy(run) for run in runs])
+    last = OverSeeds.of([run.result.last_accuracy for run in runs])
+    best = OverSeeds.of([best_test_accuracy(run) for run in runs])
     return Cell(
         runs=tuple(runs),
         epochs=runs[0].recipe.epochs,

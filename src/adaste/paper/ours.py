@@ -9,14 +9,14 @@ import dataclasses
 from types import MappingProxyType
 
 from adaste.augment import Mixup
-from adaste.methods import METHODS, Method
+from adaste.methods import METHODS, NamedMethod
 from adaste.paper.family import Family, Make
 from adaste.paper.places import Place
 from adaste.recipe import Recipe
 from adaste.recipes import Preset
 
 
-def under_common_recipe(method: Method) -> Make:
+def under_common_recipe(method: NamedMethod) -> Make:
     """The recipes of a method that differ from those of all others in nothing but the method."""
 
     def make(place: Place, epochs: int) -> Recipe:

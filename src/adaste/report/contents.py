@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adaste.methods import METHODS
-from adaste.paper.cells import Cell, Summary, cells_of, hardware_of
+from adaste.paper.cells import Cell, OverSeeds, cells_of, hardware_of
 from adaste.paper.collection import Collection, Problem, Run
 from adaste.paper.family import Family
 from adaste.paper.figures import FIGURES, RACE, Figure
@@ -99,7 +99,7 @@ def _cell(cell: Cell) -> Plain:
     }
 
 
-def _summary(summary: Summary, difference: float | None) -> Plain:
+def _summary(summary: OverSeeds, difference: float | None) -> Plain:
     parts = {"mean": summary.mean, "spread": summary.spread, "difference": difference}
     return {name: None if value is None else finite(round(value, 4)) for name, value in parts.items()}
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaste.paper.cells import Cell, Summary, cells_of, of_one_length
+from adaste.paper.cells import Cell, OverSeeds, cells_of, of_one_length
 from adaste.paper.collection import Run
 from adaste.paper.family import Family
 from adaste.paper.places import Place
@@ -43,9 +43,9 @@ def difference(value: float) -> str:
     return f"{round(value, 2) + 0.0:+.2f}".replace("-", MINUS)
 
 
-def summary(value: Summary | Published) -> str:
+def summary(value: OverSeeds | Published) -> str:
     """A mean with its spread, where there is one."""
-    mean = value.mean if isinstance(value, Summary) else value.accuracy
+    mean = value.mean if isinstance(value, OverSeeds) else value.accuracy
     return number(mean) if value.spread is None else f"{number(mean)} ± {number(value.spread)}"
 
 
