@@ -112,6 +112,14 @@ def test_any_crop_and_resized_crop_is_the_loop_over_images(padding, size, resize
 
 
 @every_chain
+def test_training_and_evaluation_see_the_size_that_is_told_to_the_network(chain):
+    augmented, images = augmentation(*chain), random_images(8)
+    batch = augmented.apply(images, torch.arange(8), of_step(draw(augmented), 0), torch.float32)
+    for result in (batch.images, augmented.prepare(images, torch.float32)):
+        assert result.shape[2:] == augmented.output_size((11, 10))
+
+
+@every_chain
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_images_are_channels_last_in_the_asked_type(chain, dtype):
     augmented, images = augmentation(*chain), random_images(8)

@@ -1,5 +1,7 @@
 """Whatever is wrong with a file, reading it ends with a ValueError that says what."""
 
+import dataclasses
+import math
 import struct
 from collections.abc import Callable
 
@@ -10,9 +12,9 @@ from networks_to_pack import every_operation, tiny_graph
 from safetensors.numpy import load as load_safetensors
 
 import adaste
-from adaste.packed.container import LARGEST_HEADER
+from adaste.packed.container import read_container, short, write_container
 from adaste.packed.format import from_bytes, to_bytes
-from adaste.packed.graph import MOST_NODES
+from adaste.packed.graph import MOST_NODES, Graph
 from adaste.packed.node import LARGEST
 
 TINY = to_bytes(tiny_graph())
@@ -48,11 +50,29 @@ def test_numbers_that_float32_does_not_hold_are_not_written() -> None:
         to_bytes(graph)
 
 
-def test_a_network_that_cannot_be_described_in_the_header_is_not_written() -> None:
-    graph = tiny_graph()
-    object.__setattr__(graph, "classes", ("x" * LARGEST_HEADER, "y"))
-    with pytest.raises(ValueError, match="the header of the file may have"):
-        to_bytes(graph)
+def test_a_network_is_written_and_read_if_its_description_just_fits_into_the_header() -> None:
+    def named(length: int) -> Graph:
+        return dataclasses.replace(tiny_graph(), classes=("x" * length, "y"))
+
+    fitting = 8 + 4_194_304 - struct.unpack("<Q", to_bytes(named(8))[:8])[0]
+    assert from_bytes(to_bytes(named(fitting))).classes == named(fitting).classes
+    with pytest.raises(ValueError, match=r"the header of the file may have 4194304 bytes, .* would have 4194312"):
+        to_bytes(named(fitting + 8))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (2, 1, 3, 2)])
+@pytest.mark.parametrize("dtype", ["<f4", "u1"])
+def test_tensors_of_no_side_and_of_four_and_without_a_number_come_back(shape: tuple[int, ...], dtype: str) -> None:
+    given = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    text, tensors = read_container(write_container("said", {"given": given}))
+    assert text == "said" and tensors.keys() == {"given"}
+    assert tensors["given"].dtype == given.dtype and tensors["given"].shape == shape
+    assert np.array_equal(tensors["given"], given)
+
+
+def test_errors_quote_at_most_100_characters() -> None:
+    assert short("x" * 98) == repr("x" * 98)
+    assert short("x" * 99) == "'" + "x" * 96 + "..."
 
 
 # --- files that are no files
@@ -62,6 +82,7 @@ RAW = {
     "seven bytes": (TINY[:7], "at least 8 bytes"),
     "only a length": (TINY[:8], "truncated"),
     "half a header": (TINY[:100], "truncated"),
+    "all but the end of the header": (TINY[: 8 + struct.unpack("<Q", TINY[:8])[0] - 1], "truncated: a header of"),
     "half the data": (TINY[:-9], "truncated"),
     "one byte less": (TINY[:-1], "truncated"),
     "one byte more": (TINY + b"\0", "bytes that belong to no tensor"),
@@ -173,7 +194,10 @@ SAID_WRONG = {
     "means of other channels": (lambda p: (image("mean", [0.5])(p), image("std", [1.0])(p)), "each of 2 channels"),
     "a std of zero": (lambda p: (image("mean", [0, 0])(p), image("std", [1, 0])(p)), "std positive"),
     "an endless mean": (image("mean", [1e999, 0]), "Infinity is no number"),
-    "a long mean": (image("mean", [10**4000, 0]), "must be a finite number"),
+    "a long mean": (image("mean", [10**4000, 0]), "must be a number that a float holds"),
+    "a mean of texts": (image("mean", ["0.5", "0.5"]), "mean 0 must be a number, got '0.5'"),
+    "a mean of truths": (image("mean", [True, False]), "mean 0 must be a number, got True"),
+    "a std of nothing": (image("std", [1, None]), "std 1 must be a number, got None"),
     "an unknown operation": (node("relu", "op", "gelu"), "node 2 must have an op of convolution, linear, .*got 'gelu'"),
     "an unknown field": (node("relu", "slope", 1), "node 2 .relu. has an unknown key 'slope'"),
     "a missing field": (lambda parts: parts.node("convolution").pop("stride"), "lacks the key 'stride'"),
@@ -214,6 +238,7 @@ SAID_WRONG = {
     "a lying shape": (tensor("t2.scale", "shape", [3]), "has 12 bytes, its data_offsets .* hold 8"),
     "a negative shape": (tensor("t2.scale", "shape", [-2]), "must have 0 to 4 sides"),
     "an absurd shape": (tensor("t2.scale", "shape", [2**62, 4]), "must have 0 to 4 sides"),
+    "a shape of five sides": (tensor("t2.scale", "shape", [1, 1, 1, 1, 2]), "must have 0 to 4 sides"),
     "a shape that is none": (tensor("t2.scale", "shape", "2"), "must have 0 to 4 sides"),
     "offsets the other way": (tensor("t2.scale", "data_offsets", [8, 0]), "a begin and an end"),
     "offsets beyond the end": (tensor("t2.scale", "data_offsets", [10**9, 10**9 + 8]), "truncated"),
@@ -231,6 +256,12 @@ def test_a_file_that_says_something_wrong_is_refused(name: str) -> None:
     change(parts)
     with pytest.raises(ValueError, match=words):
         from_bytes(parts.bytes())
+
+
+def test_a_number_too_large_for_a_float_is_infinite_and_refused() -> None:
+    text, tensors = read_container(TINY)
+    with pytest.raises(ValueError, match="mean and std must be finite"):
+        from_bytes(write_container(text.replace("0.25", "1e999"), tensors))
 
 
 def test_the_error_names_the_file(tmp_path) -> None:
