@@ -127,6 +127,11 @@ def node(op: str, key: str, value: object) -> Callable[[Parts], None]:
     return lambda parts: parts.node(op).__setitem__(key, value)
 
 
+def later(op: str, **changes: object) -> Callable[[Parts], None]:
+    """A node of this kind once more, behind all others."""
+    return lambda parts: parts.facts["nodes"].append({**parts.node(op), "output": "later", **changes})
+
+
 def tensor(name: str, key: str, value: object) -> Callable[[Parts], None]:
     return lambda parts: parts.tensors[name].__setitem__(key, value)
 
@@ -207,6 +212,13 @@ SAID_WRONG = {
     "a node that makes the input": (node("relu", "output", "input"), "there is a value 'input' already"),
     "a value without a name": (node("relu", "output", ""), "must not be empty"),
     "too many inputs": (node("relu", "inputs", ["t1", "t1"]), "relu takes 1 inputs, got 2"),
+    "a pool of two maps": (node("max_pool", "inputs", ["t3", "t3"]), "max_pool takes 1 inputs, got 2"),
+    "a sum of one value": (node("add", "inputs", ["t5"]), "add takes 2 inputs, got 1"),
+    "a sum of three values": (node("add", "inputs", ["t5"] * 3), "add takes 2 inputs, got 3"),
+    "a sum of two shapes": (node("add", "inputs", ["t4", "t5"]), "the inputs of a sum must have one shape"),
+    "maps of two sizes side by side": (node("concatenate", "inputs", ["t4", "t5"]), "must differ in channels only"),
+    "three inputs": (node("convolution", "inputs", ["input"] * 3), "convolution takes 1 to 2 inputs, got 3"),
+    "a residual of another shape": (node("linear", "inputs", ["t8", "t8"]), "the residual must have the shape"),
     "too few inputs": (node("concatenate", "inputs", ["t1"]), "concatenate takes"),
     "no stride": (node("convolution", "stride", [0, 1]), "stride must be 1 to"),
     "a negative padding": (node("convolution", "padding", [-1, 1]), "padding must be 0 to"),
@@ -218,6 +230,9 @@ SAID_WRONG = {
     "no groups": (node("convolution", "groups", 0), "groups must be 1 to"),
     "other outputs": (node("convolution", "out_channels", 3), "must be .* got"),
     "a lying width": (node("linear", "in_features", 17), "weight must be"),
+    "no outputs": (node("linear", "out_features", 0), "out_features must be 1 to"),
+    "no channels": (node("affine", "channels", 0), "channels must be 1 to"),
+    "channels of another map": (later("affine", inputs=["t7"]), "the input must have 2 channels, got 4"),
     "an unknown kind": (node("convolution", "kind", "ternary"), "kind must be one of binary, float"),
     "the other kind": (node("convolution", "kind", "float"), "weight must be float32"),
     "relu as a number": (node("convolution", "relu", 1), "must be true or false"),
@@ -226,7 +241,9 @@ SAID_WRONG = {
     "a scale of other length": (node("convolution", "scale", "t1.weight"), "scale must be float32"),
     "a wide pool padding": (node("max_pool", "padding", [2, 0]), "at most half the kernel"),
     "a pool wider than the map": (node("max_pool", "kernel", [9, 2]), "does not fit into"),
-    "a pool of a flat value": (node("max_pool", "inputs", ["t8"]), "is not computed before it"),
+    "a pool of a flat value": (later("max_pool", inputs=["t8"]), "the input must be a map .*, got .16,."),
+    "a flat value made flat": (later("flatten", inputs=["t8"]), "the input must be a map .*, got .16,."),
+    "a pool without a window": (node("max_pool", "kernel", [2, 0]), "kernel must be 1 to"),
     "doubling values": (huge, "may hold 134217728 numbers"),
     "a set bit behind the last": (spare_bit, "behind the last of"),
     "an infinite scale": (floats("t2.scale", float("inf")), "scale must hold finite numbers"),
