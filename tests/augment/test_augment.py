@@ -157,6 +157,11 @@ def test_cutout_hides_with_the_mean_and_clips_at_the_border():
     assert hidden[:, 0].sum((1, 2)).tolist() == [4, 16, 9]
 
 
+def test_cutout_may_hide_a_single_pixel():
+    image, draws = torch.ones(1, 3, 3, 3), {"centre": torch.tensor([[2, 1]], dtype=torch.int16)}
+    assert (Cutout(1).change(image, draws) == 0).nonzero()[:, :3].unique(dim=0).tolist() == [[0, 2, 1]]
+
+
 @pytest.mark.parametrize("pair", [Mixup(1.0), CutMix(), CutMix(0.3)])
 def test_labels_have_the_mass_of_their_images(pair):
     """Images of one colour per label: what is left of the own colour is the share of the own label."""
@@ -179,6 +184,7 @@ def test_loss_of_mixed_labels_is_the_one_of_soft_labels(smoothing):
     expected = F.cross_entropy(logits, soft * (1 - smoothing) + smoothing / 4)
     images = torch.empty(6, 1, 1, 1)
     torch.testing.assert_close(loss(logits, Batch(images, labels, partners, share), smoothing), expected)
+    assert loss(logits, Batch(images, labels)) == F.cross_entropy(logits, labels)
     plain = loss(logits, Batch(images, labels), smoothing)
     torch.testing.assert_close(plain, F.cross_entropy(logits, labels, label_smoothing=smoothing))
     assert loss(logits.bfloat16(), Batch(images, labels), smoothing).dtype == torch.float32

@@ -175,6 +175,13 @@ def test_order_of_an_epoch_is_a_permutation_without_its_last_incomplete_batch():
     assert torch.equal(orders[3], order_of_epoch(seed=0, epoch=3, count=50, batch=8))
 
 
+@pytest.mark.parametrize(("count", "batch"), [(8, 8), (3, 1), (1, 1)])
+def test_an_epoch_may_be_one_batch_and_a_batch_one_image(count, batch):
+    order = order_of_epoch(seed=0, epoch=0, count=count, batch=batch)
+    assert order.shape == (count // batch, batch)
+    assert sorted(order.flatten().tolist()) == list(range(count))
+
+
 @modest
 @given(st.integers(0, 2**70), st.integers(0, 1000), st.sampled_from(["order", "transform 0", "transform 1"]))
 def test_generators_of_other_purposes_seeds_or_epochs_are_others(seed, epoch, purpose):

@@ -33,6 +33,11 @@ def test_configuration_is_plain_data(chain):
     assert hash(augmentation(*chain)) == hash(augmentation(*chain))
 
 
+def test_what_is_left_out_is_as_in_the_papers():
+    assert Mixup() == Mixup(alpha=0.2)
+    assert CutMix() == CutMix(alpha=1.0)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -64,6 +69,7 @@ def test_configuration_is_plain_data(chain):
         (lambda: Augmentation((), (math.inf,), (1.0,)), "mean.*finite"),
         (lambda: order_of_epoch(seed=0, epoch=0, count=7, batch=8), "7 images for batches of 8"),
         (lambda: order_of_epoch(seed=0, epoch=0, count=7, batch=0), "batch.*0"),
+        (lambda: order_of_epoch(seed=0, epoch=0, count=8.5, batch=4), r"count.*whole number.*8\.5"),
         (lambda: generator(-1, 0, "order"), "seed.*-1"),
         (lambda: generator(0, -1, "order"), "epoch.*-1"),
         (lambda: draw(augmentation(Crop(4, 12))), "Crop.*at least 12 x 12, got 11 x 10"),
