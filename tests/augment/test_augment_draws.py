@@ -150,6 +150,12 @@ def test_centres_of_cutout_are_uniform_and_belong_to_the_cropped_image():
         assert (found - 10000 / 6).abs().max() < 5 * math.sqrt(10000 / 6)
 
 
+def test_places_in_the_largest_images_fit_into_their_type():
+    centre = draw(augmentation(Cutout(2)), steps=50, batch=50, size=(32767, 8))["0.centre"]
+    assert centre.min() >= 0
+    assert centre[..., 0].max() > 32000
+
+
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 3.0])
 def test_shares_of_mixup_have_the_moments_of_beta(alpha):
     share = draw(augmentation(Mixup(alpha)), steps=20000, batch=2)["0.share"]

@@ -107,3 +107,16 @@ def test_step_refuses_wrong_images_and_draws(images, draws, message):
     draws = of_step(draw(augmented), 0) if draws is None else draws
     with pytest.raises(ValueError, match=message):
         augmented.apply(images, torch.arange(len(images)), draws, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (random_images(8).float(), "uint8.*float32"),
+        (random_images(8, channels=1), r"\(b, h, w, 3\).*\(8, 11, 10, 1\)"),
+        (random_images(8, 5, 5), "CenterCrop.*at least 9 x 9, got 5 x 5"),
+    ],
+)
+def test_evaluation_refuses_wrong_images(images, message):
+    with pytest.raises(ValueError, match=message):
+        augmentation(CenterCrop(9)).prepare(images, torch.float32)
