@@ -214,6 +214,12 @@ def test_images_of_one_channel_pass():
     assert (batch.partners, batch.share) == (None, None)
 
 
+def test_images_of_one_pixel_pass():
+    augmented, images = augmentation(Crop(0), Flip(), Cutout(1)), random_images(4, 1, 1)
+    batch = augmented.apply(images, torch.arange(4), of_step(draw(augmented, batch=4, size=(1, 1)), 0), torch.float32)
+    assert batch.images.tolist() == torch.zeros(4, 3, 1, 1).tolist()
+
+
 def test_compiled_step_is_the_eager_one():
     augmented, images, labels = augmentation(Crop(2), Flip(), Cutout(3), Mixup()), random_images(8), torch.arange(8)
     draws = of_step(draw(augmented), 0)

@@ -59,6 +59,12 @@ def test_all_but_the_partners_is_the_same_for_any_number_of_ranks(chain):
         assert torch.equal(one[name], four[name]) or name.endswith("partner")
 
 
+def test_a_process_of_its_own_is_one_rank():
+    augmented, order = augmentation(Mixup()), torch.arange(24).view(3, 8)
+    alone = augmented.draw(seed=0, epoch=0, order=order, image_size=(11, 10))
+    assert torch.equal(alone["0.partner"], draw(augmented, order=order, ranks=1)["0.partner"])
+
+
 def test_part_of_a_rank_is_a_slice_of_the_whole():
     draws = draw(augmentation(Crop(), Flip(), Mixup()), batch=8, ranks=4)
     for rank in range(4):
