@@ -132,7 +132,8 @@ RATES = {
 
 
 @pytest.mark.parametrize(
-    ("epochs", "images", "pace"), [(160, 50_000, 1), (30, 50_000, 1), (10, 50_000, 3), (1, 128, 100)]
+    ("epochs", "images", "pace"),
+    [(160, 50_000, 1), (30, 50_000, 1), (10, 50_000, 3), (1, 50_000, 30), (118, 128, 99), (1, 128, 100)],
 )
 def test_averages_and_adam_move_faster_in_runs_of_few_steps(epochs: int, images: int, pace: int) -> None:
     plan = Plan(epochs, images, batch=128)

@@ -170,6 +170,22 @@ def test_shares_of_mixup_have_the_moments_of_beta(alpha):
     assert float(share.var()) == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.05)
 
 
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_boxes_of_cutmix_have_a_share_of_the_area_around_a_random_centre(alpha):
+    source, count, size = random.Random(0), 20000, (12, 17)
+    plain = []
+    for _ in range(count):
+        side = math.sqrt(1 - source.betavariate(alpha, alpha))
+        lengths = [int(side * room) for room in size]
+        starts = [source.randrange(room) - length // 2 for room, length in zip(size, lengths, strict=True)]
+        boxes = zip(starts, lengths, size, strict=True)
+        plain.append([end for start, length, room in boxes for end in (max(0, start), min(room, start + length))])
+    draws = draw(augmentation(CutMix(alpha)), steps=count, batch=2, size=size)
+    for name, theirs in zip(("top", "bottom", "left", "right"), torch.tensor(plain).unbind(1), strict=True):
+        ours, theirs = (ends.long().bincount(minlength=18).cumsum(0) / count for ends in (draws[f"0.{name}"], theirs))
+        assert (ours - theirs).abs().max() < 2.25 * math.sqrt(2 / count)  # as for the boxes of the resized crop
+
+
 def test_partners_are_permutations():
     partner = draw(augmentation(CutMix()), steps=200, batch=12)["0.partner"]
     assert torch.equal(partner.sort(dim=1).values, torch.arange(12, dtype=torch.int32).expand(200, 12))

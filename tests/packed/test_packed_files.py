@@ -66,8 +66,8 @@ def test_a_network_may_have_10000_nodes() -> None:
     assert len(from_bytes(parts.bytes()).nodes) == 10_000
 
 
-def test_an_image_may_have_134217728_numbers() -> None:
-    whole = (2**14, 2**13)
+@pytest.mark.parametrize("whole", [(2**14, 2**13), (2**27, 1)])
+def test_an_image_may_have_134217728_numbers(whole: tuple[int, int]) -> None:
     pool = MaxPool(inputs=("input",), output="t1", kernel=whole, stride=(1, 1), padding=(0, 0))
     nodes = (pool, Flatten(inputs=("t1",), output="t2"))
     assert Graph(input_shape=(1, *whole), producer="a test", nodes=nodes, output="t2").outputs == 1
