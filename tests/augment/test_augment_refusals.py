@@ -109,6 +109,12 @@ def test_step_refuses_wrong_images_and_draws(images, draws, message):
         augmented.apply(images, torch.arange(len(images)), draws, torch.float32)
 
 
+def test_step_refuses_one_number_per_image_of_another_batch():
+    augmented = augmentation(Flip())
+    with pytest.raises(ValueError, match=r"these 7 images.*'0.mirrored' of shape \(8,\)"):
+        augmented.apply(random_images(7), torch.arange(7), of_step(draw(augmented), 0), torch.float32)
+
+
 @pytest.mark.parametrize(
     ("images", "message"),
     [
