@@ -13,7 +13,7 @@ from adaste.methods import METHODS, Plan
 from adaste.models import ImageShape
 from adaste.recipe import Recipe
 from adaste.recipes import RECIPES, SETTINGS, recipe
-from adaste.schedules import Cosine, Schedule, schedules_in
+from adaste.schedules import Cosine, Geometric, Schedule, schedules_in
 
 # What the data of a setting look like when they reach the network.
 IMAGES = {
@@ -101,12 +101,6 @@ def test_schedules_span_the_run_whatever_its_length(method: str, epochs: int) ->
 
 
 @every_method
-def test_parameters_that_stay_real_do_not_get_the_rate_of_latents(method: str) -> None:
-    made = recipe(f"cifar10-resnet18-{method}")
-    assert first_rate(made.base.lr if made.rest_lr is None else made.rest_lr) in (0.1, 1e-3)
-
-
-@every_method
 def test_long_runs_share_their_rates_and_short_ones_differ_in_them_alone(method: str) -> None:
     half, full = (Plan(epochs, images=50_000, batch=128) for epochs in (80, 160))
     assert (half.steps, full.steps) == (80 * 391, 160 * 391)
@@ -117,17 +111,77 @@ def test_long_runs_share_their_rates_and_short_ones_differ_in_them_alone(method:
     )
 
 
+# The rate of the latents, the power of the pace that it is multiplied by, and the rate of what stays real.
+RATES = {
+    "full-precision": (0.1, 0, None),
+    "binaryconnect": (1e-3, 0.5, 1e-3),
+    "straight-through": (1e-3, 1, 0.1),
+    "adaste": (0.1, 0, 0.1),
+    "adaste-annealed": (0.1, 0, 0.1),
+    "adaste-printed": (5000.0, -1, 0.1),
+    "adaste-printed-annealed": (5000.0, -1, 0.1),
+    "proxquant": (0.01, 1, 1e-3),
+    "pmf": (1e-3, 0.5, 1e-3),
+    "md-tanh-s": (1e-3, 0.5, 1e-3),
+    "md-softmax-s": (1e-3, 0.5, 1e-3),
+    "md-tanh": (1e-3, 0.5, 1e-3),
+    "md-softmax": (1e-3, 0.5, 1e-3),
+    "bayesbinn": (3e-4, 1, 0.1),
+    "bop": (1e-3, 1, 0.1),
+}
+
+
 @pytest.mark.parametrize(
-    ("epochs", "images", "pace"), [(160, 50_000, 1), (30, 50_000, 1), (10, 50_000, 3), (1, 128, 100)]
+    ("epochs", "images", "pace"),
+    [(160, 50_000, 1), (30, 50_000, 1), (10, 50_000, 3), (1, 50_000, 30), (118, 128, 99), (1, 128, 100)],
 )
-def test_averages_move_faster_in_runs_of_few_steps(epochs: int, images: int, pace: int) -> None:
+def test_averages_and_adam_move_faster_in_runs_of_few_steps(epochs: int, images: int, pace: int) -> None:
     plan = Plan(epochs, images, batch=128)
     assert plan.pace == pace
-    straight = METHODS["straight-through"].treat(plan)
-    assert straight.base.lr.at(0) == pytest.approx(1e-3 * pace)
-    printed = METHODS["adaste-printed"].treat(plan)
-    assert 1 - printed.averaging == pytest.approx(3e-4 * pace)
-    assert printed.base.lr.at(0) == pytest.approx(5000 / pace)
+    for method in METHODS:
+        made, (rate, power, rest) = METHODS[method].treat(plan), RATES[method]
+        assert first_rate(made.base.lr) == pytest.approx(rate * pace**power), method
+        assert (rest is None and made.rest_lr is None) or first_rate(made.rest_lr) == rest, method
+    for method in ("adaste-printed", "adaste-printed-annealed"):
+        assert 1 - METHODS[method].treat(plan).averaging == pytest.approx(3e-4 * pace)
+    for method in ("adaste", "adaste-annealed"):
+        made = METHODS[method].treat(plan)
+        assert made.base.weight_decay == pytest.approx(3e-4 * pace)
+        assert 1 / made.estimator.unit == pytest.approx(7.5e7 * pace)
+
+
+@pytest.mark.parametrize(
+    ("method", "start", "stop", "length"),
+    [
+        ("adaste-annealed", 0.01, 100.0, 189),
+        ("adaste-printed-annealed", 1.0, 100.0, 700),
+        ("pmf", 1.0, 1e4, 700),
+        *((f"md-{mirror}", 1.0, 2e4, 700) for mirror in ("tanh", "softmax", "tanh-s", "softmax-s")),
+    ],
+)
+def test_annealed_methods_go_from_soft_to_hard(method: str, start: float, stop: float, length: int) -> None:
+    estimator = recipe(f"cifar10-resnet18-{method}", epochs=700).estimator
+    annealed = estimator.mu if isinstance(estimator, adaste.AdaSTE) else estimator.beta
+    assert annealed == Geometric(start=start, stop=stop, length=length)
+
+
+def test_methods_that_are_not_annealed_have_the_published_numbers() -> None:
+    made = {method: recipe(f"cifar10-resnet18-{method}").estimator for method in METHODS}
+    assert made["adaste"].mu == made["adaste-printed"].mu == 100.0
+    assert made["straight-through"] == adaste.StraightThrough(decay=1.0, start=1e-7)
+    assert made["pmf"].released
+    assert made["bop"] == adaste.Bop(threshold=1e-8)
+    assert made["bayesbinn"] == adaste.BayesBiNN(train_size=500_000)
+    full = recipe("cifar10-resnet18-full-precision").base
+    assert (full.momentum, full.weight_decay) == (0.9, 5e-4)
+
+
+@pytest.mark.parametrize(("name", "mirror"), [("tanh", adaste.TanhMirror()), ("softmax", adaste.SoftmaxMirror())])
+def test_the_unstable_mirror_descent_rounds_as_published_and_the_stable_one_does_not(name: str, mirror: object) -> None:
+    for ending, stable in (("-s", True), ("", False)):
+        estimator = recipe(f"cifar10-resnet18-md-{name}{ending}").estimator
+        assert (estimator.mirror, estimator.stable) == (mirror, stable)
+        assert estimator.absorbing is estimator.single_precision is not stable
 
 
 def test_the_pull_of_proxquant_adds_up_to_the_published_one() -> None:
@@ -137,7 +191,7 @@ def test_the_pull_of_proxquant_adds_up_to_the_published_one() -> None:
 
 def test_adaste_is_the_released_update_in_units_of_order_one() -> None:
     made = recipe("cifar10-resnet18-adaste")
-    assert made.estimator.unit == pytest.approx(1 / 7.5e7)
+    assert 1 / made.estimator.unit == pytest.approx(7.5e7)
     assert made.estimator.start == pytest.approx(1.33e-7, rel=0.01)
     assert (made.base.lr.at(0), made.base.momentum, made.base.weight_decay) == (0.1, 0.9, 3e-4)
 

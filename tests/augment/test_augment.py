@@ -112,6 +112,14 @@ def test_any_crop_and_resized_crop_is_the_loop_over_images(padding, size, resize
 
 
 @every_chain
+def test_training_and_evaluation_see_the_size_that_is_told_to_the_network(chain):
+    augmented, images = augmentation(*chain), random_images(8)
+    batch = augmented.apply(images, torch.arange(8), of_step(draw(augmented), 0), torch.float32)
+    for result in (batch.images, augmented.prepare(images, torch.float32)):
+        assert result.shape[2:] == augmented.output_size((11, 10))
+
+
+@every_chain
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_images_are_channels_last_in_the_asked_type(chain, dtype):
     augmented, images = augmentation(*chain), random_images(8)
@@ -149,6 +157,11 @@ def test_cutout_hides_with_the_mean_and_clips_at_the_border():
     assert hidden[:, 0].sum((1, 2)).tolist() == [4, 16, 9]
 
 
+def test_cutout_may_hide_a_single_pixel():
+    image, draws = torch.ones(1, 3, 3, 3), {"centre": torch.tensor([[2, 1]], dtype=torch.int16)}
+    assert (Cutout(1).change(image, draws) == 0).nonzero()[:, :3].unique(dim=0).tolist() == [[0, 2, 1]]
+
+
 @pytest.mark.parametrize("pair", [Mixup(1.0), CutMix(), CutMix(0.3)])
 def test_labels_have_the_mass_of_their_images(pair):
     """Images of one colour per label: what is left of the own colour is the share of the own label."""
@@ -171,6 +184,7 @@ def test_loss_of_mixed_labels_is_the_one_of_soft_labels(smoothing):
     expected = F.cross_entropy(logits, soft * (1 - smoothing) + smoothing / 4)
     images = torch.empty(6, 1, 1, 1)
     torch.testing.assert_close(loss(logits, Batch(images, labels, partners, share), smoothing), expected)
+    assert loss(logits, Batch(images, labels)) == F.cross_entropy(logits, labels)
     plain = loss(logits, Batch(images, labels), smoothing)
     torch.testing.assert_close(plain, F.cross_entropy(logits, labels, label_smoothing=smoothing))
     assert loss(logits.bfloat16(), Batch(images, labels), smoothing).dtype == torch.float32
@@ -198,6 +212,12 @@ def test_images_of_one_channel_pass():
     batch = augmented.apply(images, torch.arange(4), of_step(draw(augmented, batch=4), 0), torch.float32)
     assert batch.images.shape == (4, 1, 11, 10)
     assert (batch.partners, batch.share) == (None, None)
+
+
+def test_images_of_one_pixel_pass():
+    augmented, images = augmentation(Crop(0), Flip(), Cutout(1)), random_images(4, 1, 1)
+    batch = augmented.apply(images, torch.arange(4), of_step(draw(augmented, batch=4, size=(1, 1)), 0), torch.float32)
+    assert batch.images.tolist() == torch.zeros(4, 3, 1, 1).tolist()
 
 
 def test_compiled_step_is_the_eager_one():

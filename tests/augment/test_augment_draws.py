@@ -59,6 +59,12 @@ def test_all_but_the_partners_is_the_same_for_any_number_of_ranks(chain):
         assert torch.equal(one[name], four[name]) or name.endswith("partner")
 
 
+def test_a_process_of_its_own_is_one_rank():
+    augmented, order = augmentation(Mixup()), torch.arange(24).view(3, 8)
+    alone = augmented.draw(seed=0, epoch=0, order=order, image_size=(11, 10))
+    assert torch.equal(alone["0.partner"], draw(augmented, order=order, ranks=1)["0.partner"])
+
+
 def test_part_of_a_rank_is_a_slice_of_the_whole():
     draws = draw(augmentation(Crop(), Flip(), Mixup()), batch=8, ranks=4)
     for rank in range(4):
@@ -150,12 +156,34 @@ def test_centres_of_cutout_are_uniform_and_belong_to_the_cropped_image():
         assert (found - 10000 / 6).abs().max() < 5 * math.sqrt(10000 / 6)
 
 
+def test_places_in_the_largest_images_fit_into_their_type():
+    centre = draw(augmentation(Cutout(2)), steps=50, batch=50, size=(32767, 8))["0.centre"]
+    assert centre.min() >= 0
+    assert centre[..., 0].max() > 32000
+
+
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 3.0])
 def test_shares_of_mixup_have_the_moments_of_beta(alpha):
     share = draw(augmentation(Mixup(alpha)), steps=20000, batch=2)["0.share"]
     assert share.shape == (20000,)
     assert abs(float(share.mean()) - 0.5) < 0.02
     assert float(share.var()) == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.05)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_boxes_of_cutmix_have_a_share_of_the_area_around_a_random_centre(alpha):
+    source, count, size = random.Random(0), 20000, (12, 17)
+    plain = []
+    for _ in range(count):
+        side = math.sqrt(1 - source.betavariate(alpha, alpha))
+        lengths = [int(side * room) for room in size]
+        starts = [source.randrange(room) - length // 2 for room, length in zip(size, lengths, strict=True)]
+        boxes = zip(starts, lengths, size, strict=True)
+        plain.append([end for start, length, room in boxes for end in (max(0, start), min(room, start + length))])
+    draws = draw(augmentation(CutMix(alpha)), steps=count, batch=2, size=size)
+    for name, theirs in zip(("top", "bottom", "left", "right"), torch.tensor(plain).unbind(1), strict=True):
+        ours, theirs = (ends.long().bincount(minlength=18).cumsum(0) / count for ends in (draws[f"0.{name}"], theirs))
+        assert (ours - theirs).abs().max() < 2.25 * math.sqrt(2 / count)  # as for the boxes of the resized crop
 
 
 def test_partners_are_permutations():
@@ -173,6 +201,13 @@ def test_order_of_an_epoch_is_a_permutation_without_its_last_incomplete_batch():
         assert set(order.flatten().tolist()) <= set(range(50))
     assert len({frozenset(range(50)) - frozenset(order.flatten().tolist()) for order in orders}) > 10
     assert torch.equal(orders[3], order_of_epoch(seed=0, epoch=3, count=50, batch=8))
+
+
+@pytest.mark.parametrize(("count", "batch"), [(8, 8), (3, 1), (1, 1)])
+def test_an_epoch_may_be_one_batch_and_a_batch_one_image(count, batch):
+    order = order_of_epoch(seed=0, epoch=0, count=count, batch=batch)
+    assert order.shape == (count // batch, batch)
+    assert sorted(order.flatten().tolist()) == list(range(count))
 
 
 @modest

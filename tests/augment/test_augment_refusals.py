@@ -33,6 +33,11 @@ def test_configuration_is_plain_data(chain):
     assert hash(augmentation(*chain)) == hash(augmentation(*chain))
 
 
+def test_what_is_left_out_is_as_in_the_papers():
+    assert Mixup() == Mixup(alpha=0.2)
+    assert CutMix() == CutMix(alpha=1.0)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -64,6 +69,7 @@ def test_configuration_is_plain_data(chain):
         (lambda: Augmentation((), (math.inf,), (1.0,)), "mean.*finite"),
         (lambda: order_of_epoch(seed=0, epoch=0, count=7, batch=8), "7 images for batches of 8"),
         (lambda: order_of_epoch(seed=0, epoch=0, count=7, batch=0), "batch.*0"),
+        (lambda: order_of_epoch(seed=0, epoch=0, count=8.5, batch=4), r"count.*whole number.*8\.5"),
         (lambda: generator(-1, 0, "order"), "seed.*-1"),
         (lambda: generator(0, -1, "order"), "epoch.*-1"),
         (lambda: draw(augmentation(Crop(4, 12))), "Crop.*at least 12 x 12, got 11 x 10"),
@@ -72,8 +78,10 @@ def test_configuration_is_plain_data(chain):
         (lambda: draw(augmentation(Crop()), size=(40000, 8)), "image_size.*32767.*40000"),
         (lambda: draw(augmentation(Crop()), size=(8, 0)), "image_size.*0"),
         (lambda: draw(augmentation(Crop()), batch=8, ranks=3), "8 images for 3 ranks"),
+        (lambda: draw(augmentation(Crop()), ranks=0), "ranks.*at least 1, got 0"),
         (lambda: draw(augmentation(Crop()), order=torch.zeros(24, dtype=torch.int64)), r"\(steps, batch\).*\(24,\)"),
         (lambda: draw(augmentation(Crop()), order=torch.zeros(3, 8)), "int64.*float32"),
+        (lambda: of_rank(draw(augmentation(Crop())), rank=0, ranks=0), "ranks.*at least 1, got 0"),
         (lambda: of_rank(draw(augmentation(Crop())), rank=2, ranks=2), "rank.*0 .. 1, got 2"),
         (lambda: of_rank(draw(augmentation(Crop())), rank=2, ranks=3), "8 images for 3 ranks"),
     ],
@@ -99,3 +107,22 @@ def test_step_refuses_wrong_images_and_draws(images, draws, message):
     draws = of_step(draw(augmented), 0) if draws is None else draws
     with pytest.raises(ValueError, match=message):
         augmented.apply(images, torch.arange(len(images)), draws, torch.float32)
+
+
+def test_step_refuses_one_number_per_image_of_another_batch():
+    augmented = augmentation(Flip())
+    with pytest.raises(ValueError, match=r"these 7 images.*'0.mirrored' of shape \(8,\)"):
+        augmented.apply(random_images(7), torch.arange(7), of_step(draw(augmented), 0), torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (random_images(8).float(), "uint8.*float32"),
+        (random_images(8, channels=1), r"\(b, h, w, 3\).*\(8, 11, 10, 1\)"),
+        (random_images(8, 5, 5), "CenterCrop.*at least 9 x 9, got 5 x 5"),
+    ],
+)
+def test_evaluation_refuses_wrong_images(images, message):
+    with pytest.raises(ValueError, match=message):
+        augmentation(CenterCrop(9)).prepare(images, torch.float32)

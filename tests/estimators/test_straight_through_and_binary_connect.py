@@ -56,6 +56,12 @@ def test_straight_through_does_not_clip():
     assert training.latent.tolist() == [4.5]
 
 
+def test_latents_start_at_the_weights_or_at_one_size_with_their_signs():
+    weight = column([0.3, -2.0, 0.0])
+    assert adaste.StraightThrough().latent(weight).tolist() == [0.3, -2.0, 0.0]
+    assert adaste.StraightThrough(start=1e-7).latent(weight).tolist() == [1e-7, -1e-7, 1e-7]
+
+
 def test_decay_one_makes_the_latent_an_exponential_average_of_the_negative_gradient():
     generator = torch.Generator().manual_seed(1)
     start = torch.randn(20, generator=generator, dtype=torch.float64)

@@ -13,6 +13,7 @@ from adaste.packed.graph import INPUT, Graph
 from adaste.packed.module import PackedNetwork
 from adaste.packed.node import Node, Shape
 from adaste.packed.nodes import (
+    OPERATIONS,
     Add,
     Affine,
     AveragePool,
@@ -237,6 +238,8 @@ def every_operation() -> Graph:
     grown.put(
         AveragePool(inputs=("t4",), output="t5", kernel=(2, 1), stride=(2, 1), padding=(0, 0), count_padding=False)
     )
-    grown.join()
-    grown.put(Concatenate(inputs=("t5", "t5"), output="t7"))
-    return grown.graph(0)
+    grown.put(Add(inputs=("t5", "t5"), output="t6", relu=True))
+    grown.put(Concatenate(inputs=("t5", "t6"), output="t7"))
+    graph = grown.graph(0)
+    assert {node.op for node in graph.nodes} == OPERATIONS.keys()
+    return graph

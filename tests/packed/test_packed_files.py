@@ -1,5 +1,7 @@
 """Whatever is wrong with a file, reading it ends with a ValueError that says what."""
 
+import dataclasses
+import math
 import struct
 from collections.abc import Callable
 
@@ -10,15 +12,15 @@ from networks_to_pack import every_operation, tiny_graph
 from safetensors.numpy import load as load_safetensors
 
 import adaste
-from adaste.packed.container import LARGEST_HEADER
+from adaste.packed.container import read_container, short, write_container
 from adaste.packed.format import from_bytes, to_bytes
-from adaste.packed.graph import MOST_NODES
+from adaste.packed.graph import Graph
 from adaste.packed.node import LARGEST
+from adaste.packed.nodes import Flatten, MaxPool
 
 TINY = to_bytes(tiny_graph())
-
-
 WHOLE = to_bytes(every_operation())
+RELU = {"op": "relu", "inputs": ["input"], "output": "x"}
 
 
 def test_the_library_of_the_outer_format_reads_the_same_tensors() -> None:
@@ -48,11 +50,42 @@ def test_numbers_that_float32_does_not_hold_are_not_written() -> None:
         to_bytes(graph)
 
 
-def test_a_network_that_cannot_be_described_in_the_header_is_not_written() -> None:
-    graph = tiny_graph()
-    object.__setattr__(graph, "classes", ("x" * LARGEST_HEADER, "y"))
-    with pytest.raises(ValueError, match="the header of the file may have"):
-        to_bytes(graph)
+def test_a_network_is_written_and_read_if_its_description_just_fits_into_the_header() -> None:
+    def named(length: int) -> Graph:
+        return dataclasses.replace(tiny_graph(), classes=("x" * length, "y"))
+
+    fitting = 8 + 4_194_304 - struct.unpack("<Q", to_bytes(named(8))[:8])[0]
+    assert from_bytes(to_bytes(named(fitting))).classes == named(fitting).classes
+    with pytest.raises(ValueError, match=r"the header of the file may have 4194304 bytes, .* would have 4194312"):
+        to_bytes(named(fitting + 8))
+
+
+def test_a_network_may_have_10000_nodes() -> None:
+    parts = taken_apart(TINY)
+    parts.facts["nodes"] += [{**RELU, "output": f"more {place}"} for place in range(9_998)]
+    assert len(from_bytes(parts.bytes()).nodes) == 10_000
+
+
+@pytest.mark.parametrize("whole", [(2**14, 2**13), (2**27, 1)])
+def test_an_image_may_have_134217728_numbers(whole: tuple[int, int]) -> None:
+    pool = MaxPool(inputs=("input",), output="t1", kernel=whole, stride=(1, 1), padding=(0, 0))
+    nodes = (pool, Flatten(inputs=("t1",), output="t2"))
+    assert Graph(input_shape=(1, *whole), producer="a test", nodes=nodes, output="t2").outputs == 1
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2**27, 0), (2, 1, 3, 2)])
+@pytest.mark.parametrize("dtype", ["<f4", "u1"])
+def test_tensors_of_no_side_and_of_four_and_without_a_number_come_back(shape: tuple[int, ...], dtype: str) -> None:
+    given = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    text, tensors = read_container(write_container("said", {"given": given}))
+    assert text == "said" and tensors.keys() == {"given"}
+    assert tensors["given"].dtype == given.dtype and tensors["given"].shape == shape
+    assert np.array_equal(tensors["given"], given)
+
+
+def test_errors_quote_at_most_100_characters() -> None:
+    assert short("x" * 98) == repr("x" * 98)
+    assert short("x" * 99) == "'" + "x" * 96 + "..."
 
 
 # --- files that are no files
@@ -62,6 +95,7 @@ RAW = {
     "seven bytes": (TINY[:7], "at least 8 bytes"),
     "only a length": (TINY[:8], "truncated"),
     "half a header": (TINY[:100], "truncated"),
+    "all but the end of the header": (TINY[: 8 + struct.unpack("<Q", TINY[:8])[0] - 1], "truncated: a header of"),
     "half the data": (TINY[:-9], "truncated"),
     "one byte less": (TINY[:-1], "truncated"),
     "one byte more": (TINY + b"\0", "bytes that belong to no tensor"),
@@ -106,6 +140,11 @@ def node(op: str, key: str, value: object) -> Callable[[Parts], None]:
     return lambda parts: parts.node(op).__setitem__(key, value)
 
 
+def later(op: str, **changes: object) -> Callable[[Parts], None]:
+    """A node of this kind once more, behind all others."""
+    return lambda parts: parts.facts["nodes"].append({**parts.node(op), "output": "later", **changes})
+
+
 def tensor(name: str, key: str, value: object) -> Callable[[Parts], None]:
     return lambda parts: parts.tensors[name].__setitem__(key, value)
 
@@ -136,8 +175,6 @@ def huge(parts: Parts) -> None:
         last = parts.facts["nodes"][-1]
 
 
-RELU = {"op": "relu", "inputs": ["input"], "output": "x"}
-
 SAID_WRONG = {
     "another format": (fact("format", "pickle"), "format must be 'adaste-packed'"),
     "a later version": (fact("version", 2), "version must be 1, which is all this reader knows, got 2"),
@@ -148,10 +185,7 @@ SAID_WRONG = {
     "nodes that are none": (fact("nodes", {}), "node must be a list"),
     "a node that is none": (fact("nodes", [3]), "node 0 must have an op"),
     "no computation": (fact("nodes", []), "the output 't9' is computed by no node"),
-    "too many nodes": (
-        fact("nodes", [{"op": "relu", "inputs": ["input"], "output": "x"}] * (MOST_NODES + 1)),
-        "may have",
-    ),
+    "too many nodes": (fact("nodes", [RELU] * 10_001), "may have 10000 nodes, got 10001"),
     "an output that is a map": (fact("output", "t1"), "the output must be flat"),
     "an output of nobody": (fact("output", "t99"), "is computed by no node"),
     "an output that is no name": (fact("output", 3), "output must be a text"),
@@ -162,7 +196,7 @@ SAID_WRONG = {
     "a producer that is none": (fact("producer", None), "producer must be a text"),
     "a flat input": (image("shape", [32]), "the input must be"),
     "an empty input": (image("shape", [2, 0, 4]), "the input must be"),
-    "a huge input": (image("shape", [2, 2**20, 2**20]), "may hold"),
+    "a huge input": (image("shape", [2, 2**20, 2**20]), "^a value may hold"),
     "an input of fractions": (image("shape", [2.0, 4, 4]), "must be a whole number"),
     "an input of truths": (image("shape", [True, 4, 4]), "must be a whole number"),
     "other channels": (
@@ -173,7 +207,10 @@ SAID_WRONG = {
     "means of other channels": (lambda p: (image("mean", [0.5])(p), image("std", [1.0])(p)), "each of 2 channels"),
     "a std of zero": (lambda p: (image("mean", [0, 0])(p), image("std", [1, 0])(p)), "std positive"),
     "an endless mean": (image("mean", [1e999, 0]), "Infinity is no number"),
-    "a long mean": (image("mean", [10**4000, 0]), "must be a finite number"),
+    "a long mean": (image("mean", [10**4000, 0]), "must be a number that a float holds"),
+    "a mean of texts": (image("mean", ["0.5", "0.5"]), "mean 0 must be a number, got '0.5'"),
+    "a mean of truths": (image("mean", [True, False]), "mean 0 must be a number, got True"),
+    "a std of nothing": (image("std", [1, None]), "std 1 must be a number, got None"),
     "an unknown operation": (node("relu", "op", "gelu"), "node 2 must have an op of convolution, linear, .*got 'gelu'"),
     "an unknown field": (node("relu", "slope", 1), "node 2 .relu. has an unknown key 'slope'"),
     "a missing field": (lambda parts: parts.node("convolution").pop("stride"), "lacks the key 'stride'"),
@@ -181,8 +218,16 @@ SAID_WRONG = {
     "a node of its own output": (node("relu", "inputs", ["t3"]), "its input 't3' is not computed before it"),
     "two values of one name": (node("relu", "output", "t1"), "there is a value 't1' already"),
     "a node that makes the input": (node("relu", "output", "input"), "there is a value 'input' already"),
-    "a value without a name": (node("relu", "output", ""), "must not be empty"),
+    "a value without a name": (node("relu", "output", ""), "node 2 .relu.: the name of its output must not be empty"),
+    "an input without a name": (node("add", "inputs", ["t5", ""]), "its input '' is not computed before it"),
     "too many inputs": (node("relu", "inputs", ["t1", "t1"]), "relu takes 1 inputs, got 2"),
+    "a pool of two maps": (node("max_pool", "inputs", ["t3", "t3"]), "max_pool takes 1 inputs, got 2"),
+    "a sum of one value": (node("add", "inputs", ["t5"]), "add takes 2 inputs, got 1"),
+    "a sum of three values": (node("add", "inputs", ["t5"] * 3), "add takes 2 inputs, got 3"),
+    "a sum of two shapes": (node("add", "inputs", ["t4", "t5"]), "the inputs of a sum must have one shape"),
+    "maps of two sizes side by side": (node("concatenate", "inputs", ["t4", "t5"]), "must differ in channels only"),
+    "three inputs": (node("convolution", "inputs", ["input"] * 3), "convolution takes 1 to 2 inputs, got 3"),
+    "a residual of another shape": (node("linear", "inputs", ["t8", "t8"]), "the residual must have the shape"),
     "too few inputs": (node("concatenate", "inputs", ["t1"]), "concatenate takes"),
     "no stride": (node("convolution", "stride", [0, 1]), "stride must be 1 to"),
     "a negative padding": (node("convolution", "padding", [-1, 1]), "padding must be 0 to"),
@@ -194,6 +239,9 @@ SAID_WRONG = {
     "no groups": (node("convolution", "groups", 0), "groups must be 1 to"),
     "other outputs": (node("convolution", "out_channels", 3), "must be .* got"),
     "a lying width": (node("linear", "in_features", 17), "weight must be"),
+    "no outputs": (node("linear", "out_features", 0), "out_features must be 1 to"),
+    "no channels": (node("affine", "channels", 0), "channels must be 1 to"),
+    "channels of another map": (later("affine", inputs=["t7"]), "the input must have 2 channels, got 4"),
     "an unknown kind": (node("convolution", "kind", "ternary"), "kind must be one of binary, float"),
     "the other kind": (node("convolution", "kind", "float"), "weight must be float32"),
     "relu as a number": (node("convolution", "relu", 1), "must be true or false"),
@@ -202,7 +250,9 @@ SAID_WRONG = {
     "a scale of other length": (node("convolution", "scale", "t1.weight"), "scale must be float32"),
     "a wide pool padding": (node("max_pool", "padding", [2, 0]), "at most half the kernel"),
     "a pool wider than the map": (node("max_pool", "kernel", [9, 2]), "does not fit into"),
-    "a pool of a flat value": (node("max_pool", "inputs", ["t8"]), "is not computed before it"),
+    "a pool of a flat value": (later("max_pool", inputs=["t8"]), "the input must be a map .*, got .16,."),
+    "a flat value made flat": (later("flatten", inputs=["t8"]), "the input must be a map .*, got .16,."),
+    "a pool without a window": (node("max_pool", "kernel", [2, 0]), "kernel must be 1 to"),
     "doubling values": (huge, "may hold 134217728 numbers"),
     "a set bit behind the last": (spare_bit, "behind the last of"),
     "an infinite scale": (floats("t2.scale", float("inf")), "scale must hold finite numbers"),
@@ -213,7 +263,8 @@ SAID_WRONG = {
     "a dtype that is none": (tensor("t2.scale", "dtype", ["F32"]), "dtype of tensor"),
     "a lying shape": (tensor("t2.scale", "shape", [3]), "has 12 bytes, its data_offsets .* hold 8"),
     "a negative shape": (tensor("t2.scale", "shape", [-2]), "must have 0 to 4 sides"),
-    "an absurd shape": (tensor("t2.scale", "shape", [2**62, 4]), "must have 0 to 4 sides"),
+    "an absurd shape": (tensor("t2.scale", "shape", [2**27 + 1, 0]), "must have 0 to 4 sides of at most 134217728"),
+    "a shape of five sides": (tensor("t2.scale", "shape", [1, 1, 1, 1, 2]), "must have 0 to 4 sides"),
     "a shape that is none": (tensor("t2.scale", "shape", "2"), "must have 0 to 4 sides"),
     "offsets the other way": (tensor("t2.scale", "data_offsets", [8, 0]), "a begin and an end"),
     "offsets beyond the end": (tensor("t2.scale", "data_offsets", [10**9, 10**9 + 8]), "truncated"),
@@ -231,6 +282,12 @@ def test_a_file_that_says_something_wrong_is_refused(name: str) -> None:
     change(parts)
     with pytest.raises(ValueError, match=words):
         from_bytes(parts.bytes())
+
+
+def test_a_number_too_large_for_a_float_is_infinite_and_refused() -> None:
+    text, tensors = read_container(TINY)
+    with pytest.raises(ValueError, match="mean and std must be finite"):
+        from_bytes(write_container(text.replace("0.25", "1e999"), tensors))
 
 
 def test_the_error_names_the_file(tmp_path) -> None:

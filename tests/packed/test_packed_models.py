@@ -47,6 +47,7 @@ def assert_packed(model: nn.Module, images: Tensor, tmp_path: Path, **options) -
     content = adaste.pack(model, images, path=path, **options)
     assert path.read_bytes() == content
     loaded = adaste.load_packed(path)
+    assert not loaded.training
     reference = copy.deepcopy(model).float().eval()
     assert_same(logits_of(loaded, images), logits_of(reference, images))
     return loaded

@@ -130,6 +130,7 @@ def test_the_gate_of_the_released_update_acts_above_a_thousandth_or_everywhere()
     for method, threshold in (("released", 1e-3), ("released-gate-everywhere", 0.0)):
         estimator = a_recipe("ablation", method, "cifar10-resnet18", epochs=60).estimator
         assert isinstance(estimator, AdaSTE) and estimator.slope == ReleasedSlope(threshold)
+        assert estimator.mu == 100.0
 
 
 def test_straight_through_has_the_latent_dynamics_of_the_released_update_without_its_gate() -> None:

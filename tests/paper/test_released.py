@@ -237,6 +237,17 @@ def test_beta_grows_from_one_as_in_the_script(method: str, where: str) -> None:
         assert float(estimator.beta.at(epoch)) == pytest.approx(min(final ** (epoch / 500), most), rel=0.02)
 
 
+@every_tuned
+def test_beta_ends_at_the_scripts_value_in_six_digits_and_rates_have_no_more(method: str, where: str) -> None:
+    def six_digits(number: float) -> float:
+        return float(f"{number:.6g}")
+
+    made = released(method, where)
+    final = TUNED[method][where][2]
+    assert made.estimator.beta.stop == (1e4 if method == "pmf" else six_digits(final))
+    assert list(made.base.lr.values) == list(map(six_digits, made.base.lr.values))
+
+
 def test_betas_at_the_end_have_the_sizes_that_were_worked_out() -> None:
     # (One step more than in the script, which multiplies after the first iteration, too.)
     for method, where, size in (

@@ -32,5 +32,4 @@ class PARQ(Estimator):
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         level, rho = self.magnitude(latent), now(self.rho)
-        steepest = rho.clamp(min=1e-12) if isinstance(rho, Tensor) else max(rho, 1e-12)
-        return torch.where(latent.abs() >= rho * level, sign(latent) * level, latent / steepest)
+        return torch.where(latent.abs() >= rho * level, sign(latent) * level, latent / rho)

@@ -50,8 +50,6 @@ def read_container(content: bytes) -> tuple[str, dict[str, Array]]:
     """The text and the tensors of a file, which are views of `content`."""
     header, data = _parted(content)
     entries = strict_json(header, "the header")
-    if not isinstance(entries, dict):
-        raise ValueError(f"the header must be a JSON object, got {short(entries)}")
     text, checksum = _metadata(entries.pop("__metadata__", None))
     tensors = _tensors(entries, data)
     found = _checksum(text, [data])

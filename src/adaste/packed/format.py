@@ -4,7 +4,6 @@ Whatever is wrong with a file, reading it ends with a ValueError that says what.
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -40,7 +39,7 @@ def to_bytes(graph: Graph) -> bytes:
         "nodes": [_plain(node, tensors) for node in graph.nodes],
         "output": graph.output,
     }
-    return write_container(json.dumps(facts, separators=(",", ":"), allow_nan=False), tensors)
+    return write_container(json.dumps(facts, separators=(",", ":")), tensors)
 
 
 def from_bytes(content: bytes) -> Graph:
@@ -154,12 +153,12 @@ def _whole(plain: Any, what: str) -> int:
 
 
 def _number(plain: Any, what: str) -> float:
-    if type(plain) not in (int, float) or not abs(plain) < math.inf:
-        raise ValueError(f"{what} must be a finite number, got {short(plain)}")
+    if type(plain) not in (int, float):
+        raise ValueError(f"{what} must be a number, got {short(plain)}")
     try:
         return float(plain)
     except OverflowError:
-        raise ValueError(f"{what} must be a finite number, got {short(plain)}") from None
+        raise ValueError(f"{what} must be a number that a float holds, got {short(plain)}") from None
 
 
 def _text(plain: Any, what: str) -> str:

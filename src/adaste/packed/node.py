@@ -41,8 +41,8 @@ class Node(ABC):
         if not self.fewest <= len(self.inputs) <= self.most:
             allowed = f"{self.fewest}" if self.fewest == self.most else f"{self.fewest} to {self.most}"
             raise ValueError(f"{self.op} takes {allowed} inputs, got {len(self.inputs)}")
-        if not all(self.inputs) or not self.output:
-            raise ValueError(f"names of values must not be empty, got {self.inputs} and {self.output!r}")
+        if not self.output:
+            raise ValueError("the name of its output must not be empty")
 
     @abstractmethod
     def shape(self, inputs: Sequence[Shape]) -> Shape:
