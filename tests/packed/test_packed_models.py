@@ -210,6 +210,12 @@ def test_a_loaded_network_refuses_images_of_another_size(tmp_path: Path) -> None
         adaste.load_packed(tmp_path / "m")(torch.ones(1, 1, 2, 3))
 
 
+def test_a_loaded_network_refuses_bytes(tmp_path: Path) -> None:
+    adaste.pack(nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), path=tmp_path / "m")
+    with pytest.raises(ValueError, match=r"normalised with mean and std, got torch\.uint8"):
+        adaste.load_packed(tmp_path / "m")(torch.ones(1, 1, 2, 2, dtype=torch.uint8))
+
+
 def after(*layers: nn.Module, channels: int = 4) -> nn.Module:
     """A binary convolution and then some layers."""
     return binarized(nn.Sequential(nn.Conv2d(3, channels, 3), *layers))
