@@ -76,7 +76,7 @@ def test_bench_prints_percentiles(model, capsys):
     "arguments, message",
     [
         (["{model}"], "name at least one image"),
-        (["{folder}/nothing", "a.npy"], "there is no file"),
+        (["{folder}/nothing", "a.npy"], "nothing: there is no such file"),
         (["{model}", "{folder}/nothing.npy"], "nothing.npy"),
         (["{model}", "{folder}/text.npy"], "is no array"),
         (["{model}", "{folder}/text.png"], "is no picture" if find_spec("PIL") else "pictures need Pillow"),
