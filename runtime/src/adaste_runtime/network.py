@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class Network:
-    """A packed network. Made by `load`; calls from several threads wait for each other."""
+    """A packed network. Made by `load`; calls from several threads wait for each other.
+
+    It cannot be pickled: other processes load the file. A forked process may use it, unless a thread was in a call
+    when it was forked: then it waits forever for that call to end, as for any lock.
+    """
 
     def __init__(self, network: _runtime.Network) -> None:
         self._network = network
