@@ -236,6 +236,12 @@ class Noise(nn.Module):
         return (x + torch.randn(4, 1, 1)).flatten(1)
 
 
+class Mixed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu"):
+            return (2 * x).flatten(1)
+
+
 class Nothing(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.ones(len(x), 3)
@@ -255,6 +261,7 @@ class Pair(nn.Module):
         ([nn.MaxPool2d(4, ceil_mode=True)], "the MaxPool2d at '1': ceil_mode"),
         ([nn.BatchNorm2d(4, track_running_stats=False)], "the BatchNorm2d at '1': a BatchNorm without running"),
         ([Product()], "the Product at '1': a product of two values"),
+        ([Mixed()], "the Mixed at '1' computes wrap_with_autocast, which has no place"),
         ([Branching()], "torch.export could not follow the model"),
         ([Pair()], "must give a tensor"),
         ([Noise()], "would not compute what the model does"),

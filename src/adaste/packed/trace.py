@@ -126,6 +126,8 @@ class _Walk:
 
     def _call(self, node: fx.Node) -> Any:
         """An operation: computed now where that is possible, else built."""
+        if node.op == "get_attr":  # the body of what follows, as of an autocast, which is no operation of torch's own
+            return None
         arguments, named = self._known(node.args), self._known(dict(node.kwargs))
         if node.target is operator.getitem:
             return arguments[0][arguments[1]]
