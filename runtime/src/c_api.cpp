@@ -50,8 +50,13 @@ const char* adaste_last_error(void) { return last_error.c_str(); }
 
 adaste_network* adaste_load_file(const char* path, int threads, int int8) {
   return guarded<adaste_network*>(nullptr, [&] {
-    const std::vector<uint8_t> bytes = adaste::read_file(path);
-    return loaded(bytes.data(), bytes.size(), threads, int8);
+    adaste::require(path != nullptr, "the path is NULL");
+    try {
+      const std::vector<uint8_t> bytes = adaste::read_file(path);
+      return loaded(bytes.data(), bytes.size(), threads, int8);
+    } catch (const adaste::Error& error) {
+      adaste::fail(path, ": ", error.what());
+    }
   });
 }
 

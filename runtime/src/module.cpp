@@ -19,9 +19,11 @@ using Floats = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::c
 using Bytes = nb::ndarray<const uint8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Outputs = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-adaste::Network* load(const std::string& path, int threads, bool int8) {
+// A path is bytes: names of files need not be texts.
+adaste::Network* load(const nb::bytes& path, int threads, bool int8) {
+  const std::string place(path.c_str(), path.size());
   const nb::gil_scoped_release unlocked;
-  const std::vector<uint8_t> bytes = adaste::read_file(path);
+  const std::vector<uint8_t> bytes = adaste::read_file(place);
   adaste::Options options;
   options.threads = threads;
   options.int8 = int8;

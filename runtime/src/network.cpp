@@ -250,7 +250,9 @@ void Network::calibrate(const Images& images) {
   require(images.count > 0, "calibration needs at least one image");
   std::vector<float> outputs(static_cast<size_t>(images.count) * static_cast<size_t>(this->outputs()));
   const std::scoped_lock lock(mutex_);
+  std::vector<Quantisation> before;
   for (Step& step : steps_) {
+    before.push_back(step.quantisation);
     step.low = step.high = 0;
     step.quantisation.dynamic = true;
   }
@@ -259,6 +261,7 @@ void Network::calibrate(const Images& images) {
     run_all(images, outputs.data());
   } catch (...) {
     calibrating_ = false;
+    for (size_t i = 0; i < steps_.size(); ++i) steps_[i].quantisation = before[i];
     throw;
   }
   calibrating_ = false;

@@ -48,7 +48,8 @@ class Network {
   // images is not finite.
   void run(const Images& images, float* outputs);
 
-  // Runs and remembers the range of what each 8-bit layer sees: from then on that is its range for all images.
+  // Runs and remembers the range of what each 8-bit layer sees: from then on that is its range for all images. After an
+  // error all ranges are what they were.
   void calibrate(const Images& images);
 
   // The memory for activations and scratch, in bytes.

@@ -132,15 +132,15 @@ Container read_container(const uint8_t* bytes, size_t size) {
 std::vector<uint8_t> read_file(const std::string& path) {
   const std::filesystem::path place = std::filesystem::u8path(path);
   std::error_code problem;
-  require(std::filesystem::exists(place, problem), "there is no file ", path);
-  require(std::filesystem::is_regular_file(place, problem), path, " is no regular file");
+  require(std::filesystem::exists(place, problem), "there is no such file");
+  require(std::filesystem::is_regular_file(place, problem), "this is no regular file");
   const uint64_t size = std::filesystem::file_size(place, problem);
-  require(!problem, "cannot read ", path, ": ", problem.message());
-  require(size <= most_file_bytes, path, " has ", size, " bytes; allowed are ", most_file_bytes);
+  require(!problem, "cannot read it: ", problem.message());
+  require(size <= most_file_bytes, "the file has ", size, " bytes; allowed are ", most_file_bytes);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(place.c_str(), "rb"), &std::fclose);
-  require(file != nullptr, "cannot read ", path, ": ", std::strerror(errno));
+  require(file != nullptr, "cannot read it: ", std::strerror(errno));
   std::vector<uint8_t> bytes(static_cast<size_t>(size));
-  require(std::fread(bytes.data(), 1, bytes.size(), file.get()) == bytes.size(), "cannot read all of ", path);
+  require(std::fread(bytes.data(), 1, bytes.size(), file.get()) == bytes.size(), "cannot read all of it");
   return bytes;
 }
 

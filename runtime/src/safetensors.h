@@ -28,7 +28,7 @@ struct Container {
 // tensors cover the data without gaps or overlaps.
 Container read_container(const uint8_t* bytes, size_t size);
 
-// A whole file; an error unless it is a regular file of a sensible size.
+// A whole file; an error unless it is a regular file of a sensible size. It is the caller who names it.
 std::vector<uint8_t> read_file(const std::string& path);
 
 }  // namespace adaste

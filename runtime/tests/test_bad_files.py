@@ -227,7 +227,7 @@ def test_one_small_weight_cannot_stand_for_many(tmp_path):
 
 
 def test_what_is_no_file_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="there is no file"):
+    with pytest.raises(ValueError, match="there is no such file"):
         adaste_runtime.load(tmp_path / "nothing")
     with pytest.raises(ValueError, match="is no regular file"):
         adaste_runtime.load(tmp_path)
@@ -235,6 +235,23 @@ def test_what_is_no_file_is_refused(tmp_path):
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(ValueError, match="is no regular file"):
             adaste_runtime.load(tmp_path / "pipe")
+    path = good().write(tmp_path)
+    with pytest.raises(ValueError, match="path must be text without NUL"):
+        adaste_runtime.load(f"{path}\0.txt")
+
+
+@pytest.mark.parametrize("name", ["with a space", "größe 日本", os.fsdecode(b"\xff")])
+def test_files_may_have_any_name(tmp_path, name):
+    path = tmp_path / name
+    try:
+        good().write(tmp_path).rename(path)
+    except OSError:
+        pytest.skip("this system does not allow such a name")
+    assert adaste_runtime.load(path).outputs == adaste_runtime.load(str(path)).outputs
+    path.write_bytes(b"")
+    with pytest.raises(ValueError) as caught:
+        adaste_runtime.load(path)
+    assert str(caught.value).startswith(f"{path}: the file has 0 bytes")
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1025, 1.5, "two", None])

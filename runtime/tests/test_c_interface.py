@@ -50,7 +50,9 @@ def test_a_network_is_loaded_run_and_freed(library, loaded, tmp_path):
 
 def test_failures_have_a_message(library):
     assert library.adaste_load_file(b"/nowhere/at/all", 1, 0) is None
-    assert library.adaste_last_error() == b"there is no file /nowhere/at/all"
+    assert library.adaste_last_error() == b"/nowhere/at/all: there is no such file"
+    assert library.adaste_load_file(None, 1, 0) is None
+    assert library.adaste_last_error() == b"the path is NULL"
     assert library.adaste_load_memory(b"abc", ctypes.c_size_t(3), 1, 0) is None
     assert b"has 3 bytes" in library.adaste_last_error()
     library.adaste_free(None)

@@ -34,6 +34,30 @@ def test_pictures_are_scaled_to_the_input(model, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[0].endswith("red.png")
 
 
+def test_options_may_stand_before_the_images(model, tmp_path, capsys):
+    np.save(tmp_path / "image.npy", np.zeros((12, 10, 3), np.uint8))
+    assert main([str(model), "--int8", "--top", "2", str(tmp_path / "image.npy")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_what_a_terminal_would_obey_is_printed_as_an_escape(tmp_path, capsys):
+    packing = residual_network(np.random.default_rng(0))[0]
+    packing.facts["classes"] = [f"\x1b[2Jé{i}\n" for i in range(7)]
+    np.save(tmp_path / "image.npy", np.zeros((12, 10, 3), np.uint8))
+    assert main([str(packing.write(tmp_path)), str(tmp_path / "image.npy"), "--top", "7"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and len(out.splitlines()) == 8 and r"\x1b[2Jé3\n" in out
+    packing.facts["nodes"][0]["op"] = "\x1b[2J"
+    assert main([str(packing.write(tmp_path)), str(tmp_path / "image.npy")]) == 2
+    err = capsys.readouterr().err
+    assert "\x1b" not in err and r"\x1b[2J" in err
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_one_line(model, capsys):
+    assert main([str(model), "--bench", "--batch", str(10**14)]) == 2
+    assert capsys.readouterr().err.startswith("adaste-run: Unable to allocate")
+
+
 def test_a_ranking_is_a_softmax():
     assert ranking(np.log(np.array([0.1, 0.6, 0.3], np.float32)), ["a", "bb", "c"], 2).splitlines() == [
         "  bb   60.0%  " + "#" * 18,
@@ -52,11 +76,12 @@ def test_bench_prints_percentiles(model, capsys):
     "arguments, message",
     [
         (["{model}"], "name at least one image"),
-        (["{folder}/nothing", "a.npy"], "there is no file"),
+        (["{folder}/nothing", "a.npy"], "nothing: there is no such file"),
         (["{model}", "{folder}/nothing.npy"], "nothing.npy"),
         (["{model}", "{folder}/text.npy"], "is no array"),
         (["{model}", "{folder}/text.png"], "is no picture" if find_spec("PIL") else "pictures need Pillow"),
         (["{model}", "{folder}/nothing.png"], "nothing.png"),
+        (["{model}", "{folder}/zip.npy"], "zip.npy is no array: the magic string"),
         (["{model}", "{folder}/small.npy"], "images must be"),
         (["{model}", "--bench", "--batch", "0"], "batch must be at least 1"),
         (["{model}", "--bench", "--threads", "0"], "threads must be"),
@@ -65,6 +90,8 @@ def test_bench_prints_percentiles(model, capsys):
 def test_what_is_wrong_is_said(model, tmp_path, capsys, arguments, message):
     (tmp_path / "text.npy").write_text("text")
     (tmp_path / "text.png").write_text("text")
+    with (tmp_path / "zip.npy").open("wb") as file:
+        np.savez(file, image=np.zeros((12, 10, 3), np.uint8))
     np.save(tmp_path / "small.npy", np.zeros((1, 2, 2, 3), np.uint8))
     assert main([part.format(model=model, folder=tmp_path) for part in arguments]) == 2
     captured = capsys.readouterr()

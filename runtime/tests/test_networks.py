@@ -89,6 +89,18 @@ def test_eight_bits_are_close_and_closer_to_themselves_when_calibrated(loaded, r
     assert (net(images[:1]) != calibrated).any(), "ranges come from the calibration images"
 
 
+def test_a_calibration_that_fails_leaves_the_last_one(loaded, rng):
+    net = loaded(residual_network(rng)[0], int8=True)
+    images = floats(rng, 4, 3, 12, 10)
+    dynamic = net(images)
+    net.calibrate(images * np.float32(0.5))
+    calibrated = net(images)
+    assert (calibrated != dynamic).any()
+    with pytest.raises(ValueError, match="not finite"):
+        net.calibrate(images * np.float32(np.nan))
+    np.testing.assert_array_equal(net(images), calibrated)
+
+
 def test_only_8_bit_networks_are_calibrated(loaded, rng):
     net = loaded(residual_network(rng)[0])
     with pytest.raises(ValueError, match="only a network loaded with int8"):

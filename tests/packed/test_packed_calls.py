@@ -62,6 +62,8 @@ def call(operation: Any, arguments: dict[str, Any], *shape: int) -> tuple[Any, B
         (ATEN.max_pool2d.default, {**WINDOW, "self": X, "dilation": [2]}, (4, 4, 4), "dilation must be 1"),
         (ATEN.avg_pool2d.default, {**WINDOW, "self": X, "divisor_override": 3}, (4, 3, 3), "divisor_override"),
         (ATEN.adaptive_avg_pool2d.default, {"self": X}, (4, 4, 4), "from 6 to 4 pixels has windows of different sizes"),
+        (ATEN.adaptive_avg_pool2d.default, {"self": X}, (4, 12, 12), "from 6 to 12 pixels would repeat pixels"),
+        (ATEN.adaptive_max_pool2d.default, {"self": Value("input", (4, 1, 1))}, (4, 7, 7), "from 1 to 7 pixels would"),
         (ATEN.adaptive_avg_pool2d.default, {"self": Value("input", (24, 6))}, (24, 2, 2), "a pool must be of maps"),
         (ATEN.mean.dim, {"self": X, "dim": [1], "keepdim": False}, (6, 6), "over height and width"),
         (ATEN.mean.dim, {"self": X, "dim": None, "keepdim": False}, (), "over height and width"),

@@ -1,10 +1,15 @@
-"""The runtime computes what the packer meant."""
+"""The runtime computes what the packer meant, of the pictures that were trained on."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks_to_pack import RandomGraph, assert_same, computed, images_for
+from PIL import Image
 
+from adaste.data.pictures import read_square
 from adaste.packed.format import to_bytes
 
 runtime = pytest.importorskip("adaste_runtime", reason="the runtime is not built: make .venv/runtime")
@@ -20,3 +25,17 @@ def test_random_networks_give_the_same_numbers_in_the_runtime(
     path.write_bytes(to_bytes(graph))
     images = images_for(graph)
     assert_same(runtime.load(path, threads=threads)(images), computed(graph, images))
+
+
+@pytest.mark.parametrize("size", [(12, 12), (31, 17), (9, 40)])
+@pytest.mark.parametrize("kind", ["RGB", "L", "RGBA", "P", "CMYK", "I;16"])
+def test_a_picture_is_the_same_for_adaste_run_as_it_was_in_training(
+    tmp_path: Path, kind: str, size: tuple[int, int]
+) -> None:
+    from adaste_runtime.pictures import read_images
+
+    pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+    path = tmp_path / ("picture.jpg" if kind == "CMYK" else "picture.png")
+    grey16 = Image.fromarray(pixels[:, :, 0].astype(np.uint16) * 257)
+    (grey16 if kind == "I;16" else Image.fromarray(pixels).convert(kind)).save(path)
+    np.testing.assert_array_equal(read_images(path, (3, 12, 12))[0], read_square(path, 12))

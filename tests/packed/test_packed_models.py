@@ -210,6 +210,12 @@ def test_a_loaded_network_refuses_images_of_another_size(tmp_path: Path) -> None
         adaste.load_packed(tmp_path / "m")(torch.ones(1, 1, 2, 3))
 
 
+def test_a_loaded_network_refuses_bytes(tmp_path: Path) -> None:
+    adaste.pack(nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), path=tmp_path / "m")
+    with pytest.raises(ValueError, match=r"normalised with mean and std, got torch\.uint8"):
+        adaste.load_packed(tmp_path / "m")(torch.ones(1, 1, 2, 2, dtype=torch.uint8))
+
+
 def after(*layers: nn.Module, channels: int = 4) -> nn.Module:
     """A binary convolution and then some layers."""
     return binarized(nn.Sequential(nn.Conv2d(3, channels, 3), *layers))
@@ -228,6 +234,12 @@ class Product(nn.Module):
 class Noise(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return (x + torch.randn(4, 1, 1)).flatten(1)
+
+
+class Mixed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu"):
+            return (2 * x).flatten(1)
 
 
 class Nothing(nn.Module):
@@ -249,6 +261,7 @@ class Pair(nn.Module):
         ([nn.MaxPool2d(4, ceil_mode=True)], "the MaxPool2d at '1': ceil_mode"),
         ([nn.BatchNorm2d(4, track_running_stats=False)], "the BatchNorm2d at '1': a BatchNorm without running"),
         ([Product()], "the Product at '1': a product of two values"),
+        ([Mixed()], "the Mixed at '1' computes wrap_with_autocast, which has no place"),
         ([Branching()], "torch.export could not follow the model"),
         ([Pair()], "must give a tensor"),
         ([Noise()], "would not compute what the model does"),
@@ -267,6 +280,9 @@ def test_what_has_no_place_in_the_file_is_refused_by_name(layers: list[nn.Module
     ("options", "words"),
     [
         ({"classes": ["a"]}, "a name for each of 2 classes, got 1"),
+        ({"classes": [0, 1]}, "classes 0 must be a text, got 0"),
+        ({"classes": ["a", "\ud800"]}, "classes 1 has no form in UTF-8"),
+        ({"recipe": 7}, "recipe must be a text, got 7"),
         ({"mean": [0.5]}, "mean and std must both be given"),
         ({"float_layers": "head.*"}, "the float_layers pattern 'head\\.\\*' matches no"),
     ],
@@ -276,10 +292,24 @@ def test_wrong_options_are_refused(options: dict, words: str) -> None:
         adaste.pack(nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), **options)
 
 
-@pytest.mark.parametrize("example", [torch.ones(2, 4), torch.ones(0, 1, 2, 2), [1.0]])
-def test_an_example_that_is_no_batch_of_images_is_refused(example) -> None:
-    with pytest.raises(ValueError, match="example must be a batch of images"):
+@pytest.mark.parametrize(
+    ("example", "found"),
+    [
+        (torch.ones(2, 4), r"\(2, 4\)"),
+        (torch.ones(0, 1, 2, 2), r"\(0, 1, 2, 2\)"),
+        ([1.0], "list"),
+        (torch.ones(2, 1, 2, 2).numpy(), "ndarray"),
+    ],
+)
+def test_an_example_that_is_no_batch_of_images_is_refused(example, found: str) -> None:
+    with pytest.raises(ValueError, match=rf"example must be a tensor of images .*, got {found}$"):
         adaste.pack(nn.Flatten(), example)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_an_example_that_is_not_finite_is_refused(number: float) -> None:
+    with pytest.raises(ValueError, match="example must hold finite numbers"):
+        adaste.pack(nn.Flatten(), torch.full((1, 1, 2, 2), number))
 
 
 def test_real_and_ternary_weights_are_refused_unless_allowed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ BAR = 30
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, run, print; 2 where something is wrong."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)  # options may stand between the model and the pictures
     try:
         network = load(options.model, options.threads, options.int8)
         if options.bench:
@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError("name at least one image, or --bench")
         for path in options.images if not options.bench else ():
             _show(network, path, options.top)
-    except (ValueError, OSError) as error:
-        print(f"adaste-run: {error}", file=sys.stderr)
+    except (ValueError, OSError, MemoryError) as error:
+        print(f"adaste-run: {printable(str(error))}", file=sys.stderr)
         return 2
     return 0
 
@@ -50,8 +50,13 @@ def _parser() -> argparse.ArgumentParser:
 def _show(network: Network, path: Path, top: int) -> None:
     images = read_images(path, network.input_shape)
     for place, logits in enumerate(network(images)):
-        print(f"{path}" if len(images) == 1 else f"{path} [{place}]")
+        print(printable(f"{path}" if len(images) == 1 else f"{path} [{place}]"))
         print(ranking(logits, network.classes, top))
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what a terminal would obey: names come from files, and these from strangers."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def ranking(logits: NDArray[Any], classes: list[str] | None, top: int) -> str:
@@ -59,7 +64,7 @@ def ranking(logits: NDArray[Any], classes: list[str] | None, top: int) -> str:
     powers = np.exp(logits.astype(np.float64) - logits.max())
     shares = powers / powers.sum()
     best = np.argsort(-shares, kind="stable")[: max(top, 1)]
-    names = [classes[i] if classes else f"class {i}" for i in best]
+    names = [printable(classes[i]) if classes else f"class {i}" for i in best]
     width = max(map(len, names))
     return "\n".join(
         f"  {name:<{width}}  {share:6.1%}  {'#' * round(BAR * share)}".rstrip()

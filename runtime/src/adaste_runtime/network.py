@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class Network:
-    """A packed network. Made by `load`; calls from several threads wait for each other."""
+    """A packed network. Made by `load`; calls from several threads wait for each other.
+
+    It cannot be pickled: other processes load the file. A forked process may use it, unless a thread was in a call
+    when it was forked: then it waits forever for that call to end, as for any lock.
+    """
 
     def __init__(self, network: _runtime.Network) -> None:
         self._network = network
@@ -117,10 +121,11 @@ def load(path: str | os.PathLike[str], threads: int = 1, int8: bool = False) -> 
     A file that cannot be used is a ValueError that says why.
     """
     place = os.fspath(path)
-    if not isinstance(place, str):
-        raise ValueError(f"path must be text, got {place!r}")
+    if not isinstance(place, str) or "\0" in place:
+        raise ValueError(f"path must be text without NUL, got {place!r}")
+    count = _checked_threads(threads)
     try:
-        return Network(_runtime.Network.load(place, _checked_threads(threads), bool(int8)))
+        return Network(_runtime.Network.load(os.fsencode(place), count, bool(int8)))
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
 

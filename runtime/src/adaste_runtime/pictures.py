@@ -1,20 +1,33 @@
 """Images from files, as a network takes them."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+MODES = {1: "L", 3: "RGB"}
+"""What pictures are for networks of so many channels."""
+
 
 def read_images(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
-    """The images in a file: a .npy array of one or many, or a picture, which is scaled to the size of the input."""
+    """The images in a file: a .npy array of one or many, or a picture, brought to the size of the input.
+
+    A picture is treated as `adaste` treats those of a folder it trains on: scaled so that it just covers the input, its
+    middle kept, and not turned, whatever its EXIF data say.
+    """
     return _array(path, shape) if path.suffix == ".npy" else _picture(path, shape)
 
 
 def _array(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} is no array: {error}") from None
     return array[None] if array.ndim == len(shape) else array
@@ -22,18 +35,42 @@ def _array(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
 
 def _picture(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError:
         raise ValueError(
             f"pictures need Pillow (pip install adaste-runtime[images]); without it {path} must be .npy"
         ) from None
     channels, height, width = shape
-    modes = {1: "L", 3: "RGB"}
-    if channels not in modes:
+    if channels not in MODES:
         raise ValueError(f"the network takes images of {channels} channels, pictures have 1 or 3: use .npy")
     try:
         with Image.open(path) as picture:
-            scaled = picture.convert(modes[channels]).resize((width, height), Image.Resampling.BILINEAR)
-    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+            scaled = _covering(_of_bytes(picture).convert(MODES[channels]), width, height)
+    except FileNotFoundError:
+        raise
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # all that Pillow says of damage
         raise ValueError(f"{path} is no picture that can be read: {error}") from None
     return np.asarray(scaled, np.uint8).reshape(1, height, width, channels)
+
+
+def _of_bytes(picture: Picture) -> Picture:
+    """Grey of 16 bits as 8: Pillow would make everything above 255 white. (In colour it takes the upper 8 itself.)"""
+    from PIL import Image
+
+    if picture.mode == "F":
+        raise ValueError("its pixels are real numbers, of which nobody knows what is white; use .npy")
+    if not picture.mode.startswith("I"):
+        return picture
+    return Image.fromarray((np.asarray(picture) >> 8).clip(0, 255).astype(np.uint8))
+
+
+def _covering(picture: Picture, width: int, height: int) -> Picture:
+    """The middle of the picture, which is scaled so that it just covers this size."""
+    from PIL import Image
+
+    if picture.size == (width, height):
+        return picture
+    scale = max(width / picture.width, height / picture.height)
+    size = max(width, round(picture.width * scale)), max(height, round(picture.height * scale))
+    left, top = (size[0] - width) // 2, (size[1] - height) // 2
+    return picture.resize(size, Image.Resampling.BILINEAR).crop((left, top, left + width, top + height))

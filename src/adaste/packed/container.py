@@ -157,6 +157,17 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
 
 
+def checked_text(value: Any, what: str) -> str:
+    """A text that can stand in the file."""
+    if not isinstance(value, str):
+        raise ValueError(f"{what} must be a text, got {short(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} has no form in UTF-8: {short(value)}") from None
+    return value
+
+
 def short(value: Any) -> str:
     """A value in an error message."""
     text = repr(value)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adaste.checks import near
-from adaste.packed.container import read_container, short, strict_json, write_container
+from adaste.packed.container import checked_text, read_container, short, strict_json, write_container
 from adaste.packed.graph import Graph
 from adaste.packed.node import Array, Node, Pair
 from adaste.packed.nodes import OPERATIONS
@@ -55,11 +55,11 @@ def from_bytes(content: bytes) -> Graph:
         input_shape=_items(image["shape"], _whole, "the input's shape"),
         mean=_or_none(image["mean"], _number, "mean"),
         std=_or_none(image["std"], _number, "std"),
-        classes=_or_none(facts["classes"], _text, "classes"),
-        recipe=None if facts["recipe"] is None else _text(facts["recipe"], "recipe"),
-        producer=_text(facts["producer"], "producer"),
+        classes=_or_none(facts["classes"], checked_text, "classes"),
+        recipe=None if facts["recipe"] is None else checked_text(facts["recipe"], "recipe"),
+        producer=checked_text(facts["producer"], "producer"),
         nodes=_items(facts["nodes"], lambda plain, where: _node(plain, where, tensors, unused), "node"),
-        output=_text(facts["output"], "output"),
+        output=checked_text(facts["output"], "output"),
     )
     if unused:
         raise ValueError(f"no node uses the tensor {short(min(unused))}")
@@ -161,16 +161,6 @@ def _number(plain: Any, what: str) -> float:
         raise ValueError(f"{what} must be a number that a float holds, got {short(plain)}") from None
 
 
-def _text(plain: Any, what: str) -> str:
-    if not isinstance(plain, str):
-        raise ValueError(f"{what} must be a text, got {short(plain)}")
-    try:
-        plain.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{what} has no form in UTF-8: {short(plain)}") from None
-    return plain
-
-
 def _truth(plain: Any, what: str) -> bool:
     if not isinstance(plain, bool):
         raise ValueError(f"{what} must be true or false, got {short(plain)}")
@@ -193,9 +183,9 @@ PARSERS: MappingProxyType[Any, Callable[[Any, str], Any]] = MappingProxyType(
     {
         int: _whole,
         bool: _truth,
-        str: _text,
+        str: checked_text,
         Pair: _pair,
-        tuple[str, ...]: lambda plain, what: _items(plain, _text, what),
+        tuple[str, ...]: lambda plain, what: _items(plain, checked_text, what),
     }
 )
 """How the fields of a node are read, by their type."""

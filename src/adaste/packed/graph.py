@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from adaste.packed.container import checked_text
 from adaste.packed.node import LARGEST, Node, Shape
 
 INPUT = "input"
@@ -35,6 +36,7 @@ class Graph:
         if len(self.input_shape) != 3 or not all(1 <= side <= LARGEST for side in self.input_shape):
             raise ValueError(f"the input must be (channels, height, width), 1 to {LARGEST}, got {self.input_shape}")
         self._check_normalisation()
+        self._check_texts()
         if len(self.nodes) > MOST_NODES:
             raise ValueError(f"a network may have {MOST_NODES} nodes, got {len(self.nodes)}")
         shapes = self.shapes()
@@ -67,6 +69,14 @@ class Graph:
         return {name: place for place, node in enumerate(self.nodes) for name in node.inputs} | {
             self.output: len(self.nodes)
         }
+
+    def _check_texts(self) -> None:
+        """What is no text would be written, and then refused by every reader."""
+        checked_text(self.producer, "producer")
+        if self.recipe is not None:
+            checked_text(self.recipe, "recipe")
+        for place, name in enumerate(self.classes or ()):
+            checked_text(name, f"classes {place}")
 
     def _check_normalisation(self) -> None:
         if (self.mean is None) != (self.std is None):

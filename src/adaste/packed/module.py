@@ -51,6 +51,8 @@ class PackedNetwork(nn.Module):
         if images.dim() != 4 or tuple(images.shape[1:]) != self.graph.input_shape:
             channels, height, width = self.graph.input_shape
             raise ValueError(f"images must be (n, {channels}, {height}, {width}), got {tuple(images.shape)}")
+        if not images.is_floating_point():
+            raise ValueError(f"images must be floating-point numbers, normalised with mean and std, got {images.dtype}")
         values = {INPUT: images}
         for place, (node, layer) in enumerate(zip(self.graph.nodes, self.layers, strict=True)):
             values[node.output] = layer(*(values[name] for name in node.inputs))

@@ -88,6 +88,8 @@ def _adapted(x: Value, shape: tuple[int, ...]) -> tuple[Pair, Pair]:
 
 def _even(size: int, count: int) -> tuple[int, int]:
     """Window and step of `count` windows over `size` pixels, as torch puts them, if all are alike."""
+    if count > size:
+        raise ValueError(f"an adaptive pool from {size} to {count} pixels would repeat pixels")
     begins = [place * size // count for place in range(count)]
     lengths = {math.ceil((place + 1) * size / count) - begin for place, begin in enumerate(begins)}
     steps = {later - begin for begin, later in itertools.pairwise(begins)} or {1}

@@ -38,9 +38,7 @@ class Traced:
 
 def trace(model: nn.Module, example: Tensor) -> Traced:
     """What `model` computes in evaluation mode for images like `example`, (n, channels, height, width)."""
-    if not isinstance(example, Tensor) or example.dim() != 4 or not len(example):
-        found = tuple(example.shape) if isinstance(example, Tensor) else example
-        raise ValueError(f"example must be a batch of images (n, channels, height, width), got {found!r}")
+    _check_example(example)
     with torch.no_grad():
         network = _Logits(copy.deepcopy(model)).cpu().float().eval()
         images = example.detach().cpu().float()
@@ -50,6 +48,14 @@ def trace(model: nn.Module, example: Tensor) -> Traced:
         builder = Builder((channels, height, width))
         output = _Walk(program, builder).output()
     return Traced((channels, height, width), tuple(builder.nodes), output, builder.weights, logits)
+
+
+def _check_example(example: Tensor) -> None:
+    if not isinstance(example, Tensor) or example.dim() != 4 or not len(example):
+        found = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
+        raise ValueError(f"example must be a tensor of images (n, channels, height, width), got {found}")
+    if not example.isfinite().all():
+        raise ValueError("example must hold finite numbers, got NaN or infinite ones")
 
 
 class _Logits(nn.Module):
@@ -120,6 +126,8 @@ class _Walk:
 
     def _call(self, node: fx.Node) -> Any:
         """An operation: computed now where that is possible, else built."""
+        if node.op == "get_attr":  # the body of what follows, as of an autocast, which is no operation of torch's own
+            return None
         arguments, named = self._known(node.args), self._known(dict(node.kwargs))
         if node.target is operator.getitem:
             return arguments[0][arguments[1]]
