@@ -24,13 +24,13 @@ def curves_in(page: Any, place: str = RESNET) -> set[str]:
 
 def epochs_on_axis(page: Any) -> list[float]:
     """The numbers below the chart of the first panel."""
-    texts = page.locator(".panel .chart").first.locator(".axes text[text-anchor=middle]").all_text_contents()
+    texts = page.locator("#panels .panel .chart").first.locator(".axes text[text-anchor=middle]").all_text_contents()
     return [float(text.replace(",", "")) for text in texts]
 
 
 def drag_over_chart(page: Any, start: tuple[float, float], stop: tuple[float, float]) -> None:
     """From one place to another, in shares of the chart's width and height."""
-    chart = page.locator(".panel .chart").first
+    chart = page.locator("#panels .panel .chart").first
     chart.scroll_into_view_if_needed()
     frame = chart.bounding_box()
     places = [
@@ -96,11 +96,11 @@ def test_lengths_that_differ_from_the_figure_or_from_each_other_are_told(visit: 
 def test_dragging_zooms_and_three_ways_lead_back(visit: Any) -> None:
     page = visit()
     whole = epochs_on_axis(page)
-    reset = page.locator(".panel .reset").first
+    reset = page.locator("#panels .panel .reset").first
     ways = [
         reset.click,
-        lambda: page.locator(".panel .chart").first.dblclick(position={"x": 200, "y": 100}),
-        lambda: page.locator(".panel .chart").first.press("Escape"),
+        lambda: page.locator("#panels .panel .chart").first.dblclick(position={"x": 200, "y": 100}),
+        lambda: page.locator("#panels .panel .chart").first.press("Escape"),
     ]
     for way in ways:
         drag_over_chart(page, (0.5, 0.5), (0.8, 0.52))
@@ -113,7 +113,7 @@ def test_dragging_zooms_and_three_ways_lead_back(visit: Any) -> None:
 
 def test_nothing_is_drawn_beyond_a_zoomed_chart(visit: Any) -> None:
     page = visit()
-    chart = page.locator(".panel .chart").first
+    chart = page.locator("#panels .panel .chart").first
     drag_over_chart(page, (0.2, 0.2), (0.9, 0.5))
     dots = "dots => dots.map(dot => [dot, dot.ownerSVGElement].map(part => part.getBoundingClientRect().toJSON()))"
     seen = []
@@ -121,14 +121,16 @@ def test_nothing_is_drawn_beyond_a_zoomed_chart(visit: Any) -> None:
         frame = chart.bounding_box()
         page.mouse.move(frame["x"] + share * frame["width"], frame["y"] + frame["height"] / 2)
         seen += chart.locator(".dot").evaluate_all(dots)
-        assert page.locator(".panel .tip").first.inner_text().count("\n") >= 3  # what cannot be seen is still told
+        assert (
+            page.locator("#panels .panel .tip").first.inner_text().count("\n") >= 3
+        )  # what cannot be seen is still told
     assert seen
     assert all(frame["top"] <= dot["top"] and dot["bottom"] <= frame["bottom"] for dot, frame in seen)
 
 
 def test_only_the_keyboard_puts_a_frame_around_a_chart(visit: Any) -> None:
     page = visit()
-    chart = page.locator(".panel .chart").first
+    chart = page.locator("#panels .panel .chart").first
     outline = "chart => getComputedStyle(chart).outlineStyle"
     chart.click()
     playwright.expect(chart).to_be_focused()
@@ -141,10 +143,10 @@ def test_only_the_keyboard_puts_a_frame_around_a_chart(visit: Any) -> None:
 
 def test_the_keyboard_zooms_and_reads_values(visit: Any) -> None:
     page = visit()
-    chart = page.locator(".panel .chart").first
+    chart = page.locator("#panels .panel .chart").first
     whole = epochs_on_axis(page)
     chart.press("End")
-    spoken = page.locator(".panel .spoken").first.inner_text()
+    spoken = page.locator("#panels .panel .spoken").first.inner_text()
     assert spoken.startswith("epoch 6: ")
     assert "AdaSTE, no annealing 93.75" in spoken
     chart.press("+")
@@ -160,9 +162,9 @@ def test_the_keyboard_keeps_its_place_when_it_switches_curves_and_resets_a_zoom(
         button.press("Enter")
         playwright.expect(button).to_be_focused()
         assert curves_in(page) == drawn
-    page.get_by_role("button", name="Last half").first.press("Enter")
-    page.locator(".panel .reset").first.press("Enter")
-    playwright.expect(page.locator(".panel .chart").first).to_be_focused()
+    page.locator("#panels").get_by_role("button", name="Last half").first.press("Enter")
+    page.locator("#panels .panel .reset").first.press("Enter")
+    playwright.expect(page.locator("#panels .panel .chart").first).to_be_focused()
 
 
 def test_hovering_tells_the_values_of_all_visible_curves(visit: Any) -> None:

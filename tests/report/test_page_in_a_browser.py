@@ -1,17 +1,18 @@
 """The page in Chromium: its tables, the sheets of cells and runs, and the page as a whole."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from paper_runs import a_recipe
+from paper_runs import a_recipe, a_run, write_run
 from small_report import HOSTILE, RESNET
 
 from adaste.cli import main
 from adaste.paper.tables import TABLES
-from adaste.report.wording import heading
+from adaste.report.wording import OTHERS, heading
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -31,7 +32,7 @@ def test_the_tables_show_what_the_runs_reached(visit: Any) -> None:
 
 def test_tables_are_headed_as_in_every_other_text(visit: Any) -> None:
     headings = visit().locator(".table-head h3").all_inner_texts()
-    assert headings == [heading(table) for table in TABLES.values()]
+    assert headings == [*(heading(table) for table in TABLES.values()), OTHERS]
 
 
 def test_differences_are_told_by_sign_and_mark_and_not_by_colour_alone(visit: Any) -> None:
@@ -154,6 +155,29 @@ def test_a_run_has_an_address_and_shows_all_it_wrote(visit: Any) -> None:
     assert sheet.locator(".bin").count() == 81
     page.evaluate("location.hash = '#run/nobody'")
     playwright.expect(page.locator("#sheet-title")).to_have_text("No such run")
+
+
+def test_recipes_of_ones_own_are_compared_over_their_seeds_before_tables_that_are_empty(
+    visit: Any, tmp_path: Path
+) -> None:
+    recipe = a_recipe("ours", "adaste", RESNET, epochs=6)
+    for batch, seed, last in ((100, 0, 90.0), (100, 1, 92.0), (64, 0, 80.0)):
+        run = a_run(dataclasses.replace(recipe, batch=batch, seed=seed), last)
+        write_run(run, tmp_path / "runs" / f"mine-{run.digest}")
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "own.html")]) == 0
+    page = visit()
+    page.goto((tmp_path / "own.html").as_uri())
+    rows = page.locator("#others tbody tr").all_inner_texts()
+    assert len(rows) == 2
+    assert re.search(r"mine \(batch=100\)\s+91\.00 ±\s*1\.41", rows[0])
+    assert page.locator("#others .curves [data-method]").count() == 2
+    tops = [page.locator(place).bounding_box()["y"] for place in ("#others", "#table1")]
+    assert tops[0] < tops[1]
+    page.click("#others tbody a >> nth=0")
+    playwright.expect(page.locator("#sheet-title")).to_have_text("mine (batch=100)")
+    assert "Seed 1" in page.locator("#sheet").inner_text()
+    page.click("#sheet [aria-label=Close]")
+    assert page.evaluate("location.hash") == ""
 
 
 def test_what_is_in_no_table_is_told_apart(visit: Any) -> None:

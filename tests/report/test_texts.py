@@ -247,7 +247,38 @@ def test_what_is_in_no_table_is_told(form: str) -> None:
     other = dataclasses.replace(annealed(94.0)[0], addresses=())
     problem = Problem(Path("/somewhere/half a run"), "not finished:\n2 of 3 epochs")
     text = TEXTS[form](Collection((dataclasses.replace(other, environments=({"adaste": "0.0.9"},)),), (problem,)))
-    assert "1 run of other recipes: in no table." in text
+    assert "1 run of other recipes: in no table of the paper but in one of their own." in text
     assert f"Made by another version: {other.digest} (adaste 0.0.9)." in text
     assert "Left out: half a run (not finished: 2 of 3 epochs)." in text
     assert "/somewhere" not in text
+
+
+def ones_own(**changes: int) -> Run:
+    run = a_run(
+        dataclasses.replace(a_recipe("ours", "adaste", "cifar10-resnet18"), **changes), 90.0 + changes.get("seed", 0)
+    )
+    return dataclasses.replace(run, folder=Path(f"runs/mine-{run.digest}"))
+
+
+def test_recipes_of_ones_own_have_a_row_each_with_all_their_seeds() -> None:
+    runs = (ones_own(batch=100), ones_own(batch=100, seed=2), ones_own(batch=64))
+    text = TEXTS["markdown"](Collection(runs, ()))
+    assert "| cifar10 ResNet: mine (batch=100) | 91.00 ± 1.41 (n=2, 3 ep.; best 91.00) |" in text
+    assert "| cifar10 ResNet: mine (batch=64) | 90.00 (n=1, 3 ep.; best 90.00) |" in text
+    assert text.index("### Other recipes") < text.index("### Table 1")  # which has no runs
+    assert r"91.00 $\pm$ 1.41" in TEXTS["latex"](Collection(runs, ()))
+    lines = [line for line in entries(TEXTS["csv"](Collection(runs, ()))) if line["table"] == "others"]
+    assert [(line["row"], line["method"], line["seeds"]) for line in lines] == [
+        ("mine (batch=100)", "AdaSTE", "0 2"),
+        ("mine (batch=64)", "AdaSTE", "0"),
+    ]
+
+
+@every_form
+def test_without_recipes_of_ones_own_nothing_is_said_of_them(form: str) -> None:
+    assert "other" not in TEXTS[form](Collection(tuple(annealed(94.0)), ())).lower()
+
+
+def test_beside_tables_with_runs_other_recipes_come_last() -> None:
+    text = TEXTS["markdown"](Collection((ones_own(batch=100), *annealed(94.0)), ()))
+    assert text.index("### Table 1") < text.index("### Other recipes")

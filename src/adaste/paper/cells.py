@@ -56,7 +56,7 @@ def cells_of(runs: Iterable[Run], family: Family, row: Row, place: Place) -> lis
     lengths = sorted({run.recipe.epochs for run in mine}, reverse=True)
     published = row.published.get(place.name)
     return [
-        _cell([run for run in mine if run.recipe.epochs == epochs], published.accuracy if published else None)
+        cell_of([run for run in mine if run.recipe.epochs == epochs], published.accuracy if published else None)
         for epochs in lengths
     ]
 
@@ -73,7 +73,8 @@ def best_test_accuracy(run: Run) -> float:
     return max(record.test_accuracy for record in run.records if record.test_accuracy is not None)
 
 
-def _cell(runs: Sequence[Run], published: float | None) -> Cell:
+def cell_of(runs: Sequence[Run], published: float | None) -> Cell:
+    """What runs of one recipe say, beside the published number if there is one."""
     runs = sorted(runs, key=lambda run: run.recipe.seed)
     last = OverSeeds.of([run.result.last_accuracy for run in runs])
     best = OverSeeds.of([best_test_accuracy(run) for run in runs])

@@ -14,6 +14,7 @@ from adaste.paper.cells import Cell, OverSeeds, cells_of, hardware_of
 from adaste.paper.collection import Collection, Problem, Run
 from adaste.paper.family import Family
 from adaste.paper.figures import FIGURES, RACE, Figure
+from adaste.paper.others import Other, others_of
 from adaste.paper.places import PLACES
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.report.wording import heading, titled_name
@@ -32,6 +33,7 @@ def contents(collection: Collection, root: Path) -> Plain:
         "places": [{"name": place.name, "title": place.title} for place in PLACES.values()],
         "families": [_family(family) for family in FAMILIES.values()],
         "tables": [_table(table, runs) for table in TABLES.values()],
+        "others": [_other(other) for other in others_of(runs)],
         "figures": [_figure(figure) for figure in FIGURES.values()],
         "runs": [_run(run, root) for run in runs],
         "problems": [_problem(problem, root) for problem in collection.problems],
@@ -102,6 +104,10 @@ def _cell(cell: Cell) -> Plain:
 def _summary(summary: OverSeeds, difference: float | None) -> Plain:
     parts = {"mean": summary.mean, "spread": summary.spread, "difference": difference}
     return {name: None if value is None else finite(round(value, 4)) for name, value in parts.items()}
+
+
+def _other(other: Other) -> Plain:
+    return {"title": other.title, "setting": other.setting, "cell": _cell(other.cell)}
 
 
 def _figure(figure: Figure) -> Plain:

@@ -24,6 +24,7 @@ SCRIPTS = (
     "tables.js",
     "runs.js",
     "sheets.js",
+    "others.js",
     "page.js",
 )
 """In the order they are read: each uses the ones before it."""

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
@@ -10,9 +10,10 @@ from types import MappingProxyType
 from adaste.paper.cells import Cell, best_test_accuracy, cells_of
 from adaste.paper.collection import Collection, Run
 from adaste.paper.family import Family
+from adaste.paper.others import Other, others_of
 from adaste.paper.places import Place
 from adaste.paper.tables import TABLES, Row, Table
-from adaste.report.wording import LEGEND, MINUS, Grid, counted, grid, heading
+from adaste.report.wording import ABOUT_OTHERS, LEGEND, MINUS, OTHERS, Grid, counted, grid, grid_of_others, heading
 
 # --- markdown --------------------------------------------------------------------------------------------------------
 
@@ -24,7 +25,7 @@ def markdown(table: Table, runs: Iterable[Run]) -> str:
     lines = [f"### {_plain(heading(table))}", ""]
     for family, found in _grids(table, runs):
         lines += [f"**{family.name}**: {_plain(family.about)}", ""]
-        lines += [*_markdown_grid(found), "", _plain(" ".join(found.remarks)), ""] if found else ["No runs.", ""]
+        lines += _markdown_grid(found) if found else ["No runs.", ""]
     lines += [f"{_plain(mark)} {_plain(note)}  " for mark, note in table.notes.items()]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -32,12 +33,13 @@ def markdown(table: Table, runs: Iterable[Run]) -> str:
 def grid_of_family(table: Table, family: Family, runs: Iterable[Run]) -> str:
     """One family's part of the table in markdown, for a page that says the rest."""
     found = grid(table, family, tuple(runs))
-    return "\n".join([*_markdown_grid(found), "", _plain(" ".join(found.remarks)), ""]) if found else "No runs yet.\n"
+    return "\n".join(_markdown_grid(found)) if found else "No runs yet.\n"
 
 
 def _markdown_grid(found: Grid) -> list[str]:
     rows = [found.columns, ("---",) * len(found.columns), *found.rows]
-    return ["| " + " | ".join(text if text == "---" else _plain(text) for text in row) + " |" for row in rows]
+    lines = ["| " + " | ".join(text if text == "---" else _plain(text) for text in row) + " |" for row in rows]
+    return [*lines, "", _plain(" ".join(found.remarks)), ""]
 
 
 def _plain(text: str) -> str:
@@ -47,8 +49,15 @@ def _plain(text: str) -> str:
 
 def all_markdown(collection: Collection) -> str:
     """All tables in markdown, with what was left out."""
-    parts = [markdown(table, collection.runs) for table in TABLES.values()]
+    parts = _in_order(collection, [markdown(table, collection.runs) for table in TABLES.values()], _markdown_others)
     return "\n".join([_plain(LEGEND) + "\n", *parts, *(f"{_plain(line)}\n" for line in remarks(collection))])
+
+
+def _markdown_others(others: Sequence[Other]) -> str:
+    return (
+        "\n".join([f"### {OTHERS}", "", _plain(ABOUT_OTHERS), "", *_markdown_grid(grid_of_others(others))]).rstrip()
+        + "\n"
+    )
 
 
 # --- LaTeX -----------------------------------------------------------------------------------------------------------
@@ -86,17 +95,24 @@ def latex(table: Table, runs: Iterable[Run]) -> str:
             name = f"{table.name}-{family.name}-{data}"
             part = replace(table, places=tuple(places))
             found = grid(part, family, every)
-            parts.append(_latex_table(part, family, found, name) if found else f"% {name}: no runs.\n")
+            parts.append(_latex_table(found, name, _caption(part, family)) if found else f"% {name}: no runs.\n")
     return "\n".join(parts)
 
 
-def _latex_table(table: Table, family: Family, found: Grid, name: str) -> str:
+def _caption(table: Table, family: Family) -> str:
+    notes = [f"{mark} {note}." for mark, note in table.notes.items()]
+    return " ".join([f"{table.title}. {family.about}", LEGEND, *notes])
+
+
+def _latex_others(others: Sequence[Other]) -> str:
+    return _latex_table(grid_of_others(others), "others", f"{OTHERS}. {ABOUT_OTHERS}")
+
+
+def _latex_table(found: Grid, name: str, caption: str) -> str:
     # Lines in narrow columns should not be stretched: \raggedright in each cell, and \tabularnewline to go with it.
     places = len(found.columns) - 1
     width = min(WIDEST, (WIDTH - NARROWEST) / places)
     columns = f"p{{{WIDTH - places * width:.3f}\\textwidth}}" + f"p{{{width:.3f}\\textwidth}}" * places
-    notes = [f"{mark} {note}." for mark, note in table.notes.items()]
-    caption = " ".join([f"{table.title}. {family.about}", LEGEND, *found.remarks, *notes])
     lines = [
         r"\begin{table}[htbp]",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
@@ -107,7 +123,7 @@ def _latex_table(table: Table, family: Family, found: Grid, name: str) -> str:
         *(_latex_row(row) for row in found.rows),
         r"\hline",
         r"\end{tabular}",
-        rf"\caption{{\scriptsize {_escaped(caption)}}}",
+        rf"\caption{{\scriptsize {_escaped(' '.join([caption, *found.remarks]))}}}",
         rf"\label{{tab:{name}}}",
         r"\end{table}",
     ]
@@ -124,7 +140,7 @@ def _escaped(text: str) -> str:
 
 def all_latex(collection: Collection) -> str:
     """All tables in LaTeX, with what was left out as comments."""
-    parts = [latex(table, collection.runs) for table in TABLES.values()]
+    parts = _in_order(collection, [latex(table, collection.runs) for table in TABLES.values()], _latex_others)
     return "\n".join([LATEX_HEAD, *parts, *(f"% {line}\n" for line in remarks(collection))])
 
 
@@ -164,6 +180,7 @@ def all_csv(collection: Collection) -> str:
     writer.writeheader()
     for table in TABLES.values():
         writer.writerows(_entries(table, collection.runs))
+    writer.writerows(_entry(other) for other in others_of(collection.runs))
     return text.getvalue()
 
 
@@ -177,6 +194,11 @@ def _entries(table: Table, runs: tuple[Run, ...]) -> Iterator[dict[str, str]]:
                 yield from ({**known, **_of_cell(cell)} for cell in cells)
                 if not cells and family.recipe(row.method, place, epochs=1):
                     yield {**known, "runs": "0"}
+
+
+def _entry(other: Other) -> dict[str, str]:
+    method = type(other.cell.runs[0].recipe.estimator).__name__
+    return {"table": "others", "row": other.title, "method": method, "place": other.setting, **_of_cell(other.cell)}
 
 
 def _about(table: Table, row: Row, place: Place, family: Family) -> dict[str, str]:
@@ -230,11 +252,20 @@ def _grids(table: Table, runs: Iterable[Run]) -> Iterator[tuple[Family, Grid | N
     return ((family, grid(table, family, every)) for family in table.families)
 
 
+def _in_order(collection: Collection, tables: list[str], told: Callable[[Sequence[Other]], str]) -> list[str]:
+    """The tables, then the other recipes if there are some; before them where the tables would all be empty."""
+    others = others_of(collection.runs)
+    if not others:
+        return tables
+    filled = any(run.addresses for run in collection.runs)
+    return [*tables, told(others)] if filled else [told(others), *tables]
+
+
 def remarks(collection: Collection) -> Iterator[str]:
     """What the tables do not show, and what they should not show in silence."""
     others = sum(not run.addresses for run in collection.runs)
     if others:
-        yield f"{counted(others, 'run')} of other recipes: in no table."
+        yield f"{counted(others, 'run')} of other recipes: in no table of the paper but in one of their own."
     for folder, version in collection.foreign.items():
         yield f"Made by another version: {folder.name} (adaste {version})."
     for problem in collection.problems:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from adaste.paper.cells import Cell, OverSeeds, cells_of, of_one_length
 from adaste.paper.collection import Run
 from adaste.paper.family import Family
+from adaste.paper.others import Other
 from adaste.paper.places import Place
 from adaste.paper.published import Published
 from adaste.paper.tables import Row, Table
@@ -18,6 +19,13 @@ LEGEND = (
     "or of one length for all rows where the paper has no numbers. "
     "best: of each run's best test epoch, which is what the paper reports. paper: its number, and how far ours "
     f"(of the last epoch) is from it. {NO_RUN}: no run. {NO_RECIPE}: the family has no recipe for it."
+)
+
+
+OTHERS = "Other recipes"
+ABOUT_OTHERS = (
+    "Recipes that no table of the paper has. Test accuracy in percent after the last epoch: mean ± standard deviation "
+    "over n seeds. best: of each run's best test epoch."
 )
 
 
@@ -93,6 +101,15 @@ def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid | None:
             *_listed("No recipe", [titled(row) for row in table.rows if row.method not in family.makers]),
             _made_on(list(found.values())),
         ),
+    )
+
+
+def grid_of_others(others: Sequence[Other]) -> Grid:
+    """The recipes of no table, at least one, below each other."""
+    return Grid(
+        columns=("recipe", "accuracy"),
+        rows=tuple((f"{other.setting}: {other.title}", cell(other.cell, None)) for other in others),
+        remarks=(_made_on([other.cell for other in others]),),
     )
 
 

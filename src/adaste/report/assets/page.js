@@ -51,7 +51,7 @@ function renderFacts() {
       ["cells filled", `${possible.filter((cells) => cells.length).length} of ${possible.length}`],
       ["epochs", epochs.toLocaleString("en")],
       ["training time", duration(seconds)],
-      ["in no table", others.toLocaleString("en")],
+      ["of other recipes", others.toLocaleString("en")],
       ["left out", report.problems.length.toLocaleString("en")],
     ]),
   );
@@ -75,6 +75,7 @@ function renderColophon() {
 startTheme();
 renderFacts();
 renderTables();
+renderOthers();
 startCurves();
 renderRuns();
 renderProblems();

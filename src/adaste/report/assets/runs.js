@@ -18,7 +18,7 @@ function renderRuns() {
       runTable("Runs in the tables", "Each has the recipe of a cell.", known.filter(matches), known.length),
       runTable(
         "Other runs",
-        "Their recipes belong to no cell: they are in no table and no curve above.",
+        "Their recipes belong to no cell of the paper: they are in the table of other recipes.",
         others.filter(matches),
         others.length,
       ),

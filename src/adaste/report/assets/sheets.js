@@ -2,10 +2,16 @@
 
 const sheet = () => find("sheet");
 
+/* What makes the parts of a sheet, by the first word of its address. */
+const SHEETS = new Map([
+  ["run", runSheet],
+  ["cell", cellSheet],
+]);
+
 /* Shows what the address names, and hides the sheet where it names nothing. */
 function route() {
   const [kind, ...names] = location.hash.slice(1).split("/");
-  const parts = kind === "run" ? runSheet(...names) : kind === "cell" ? cellSheet(...names) : null;
+  const parts = SHEETS.has(kind) ? SHEETS.get(kind)(...names) : null;
   if (!parts) {
     if (sheet().open) sheet().close();
     return;
@@ -18,7 +24,7 @@ function route() {
 
 function startSheets() {
   sheet().addEventListener("close", () => {
-    if (/^#(run|cell)\//.test(location.hash)) history.replaceState(null, "", location.pathname + location.search);
+    if (SHEETS.has(location.hash.slice(1).split("/")[0])) history.replaceState(null, "", location.pathname + location.search);
   });
   let pressed = null; // text that is selected may end beside the sheet
   sheet().addEventListener("pointerdown", (event) => {
@@ -163,7 +169,7 @@ function runSheet(digest) {
       { class: "belongs" },
       cells.length
         ? ["Belongs to ", cells.flatMap((link, index) => (index ? [", ", link] : [link])), "."]
-        : "Belongs to no table.",
+        : "Belongs to no table of the paper.",
     ),
     make("div", { class: "panels" }, runCharts(run), latentsOf(run)),
     folded("Result", run.result),

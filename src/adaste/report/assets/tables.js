@@ -205,23 +205,25 @@ function spokenCell(row, place, family, cell) {
   return `${row.title}, ${places.get(place).title}, ${family}: ${reached}, ${counts}. Show runs`;
 }
 
+/* The parts of a cell as columns. */
+const CELL_COLUMNS = ["Last epoch", "Best epoch", "Runs", "Epochs", "Time of a run"];
+const cellColumns = (cell) => [
+  make("td", {}, make("b", {}, accuracy(cell.last.mean)), spreadText(cell.last.spread)),
+  make("td", {}, accuracy(cell.best.mean), spreadText(cell.best.spread)),
+  make("td", {}, cell.runs.length),
+  make("td", {}, cell.epochs),
+  make("td", {}, duration(cell.seconds)),
+];
+
 /* One place and nothing published: the parts of a cell become columns. */
 function listed(table, [family]) {
   const [place] = table.places;
   const length = lengthOf(table, [family]);
-  const columns = ["Last epoch", "Best epoch", "Runs", "Epochs", "Time of a run"];
-  const numbers = (cell) => [
-    make("td", {}, make("b", {}, accuracy(cell.last.mean)), spreadText(cell.last.spread)),
-    make("td", {}, accuracy(cell.best.mean), spreadText(cell.best.spread)),
-    make("td", {}, cell.runs.length),
-    make("td", {}, cell.epochs),
-    make("td", {}, duration(cell.seconds)),
-  ];
   return make(
     "table",
     { class: "list" },
     make("caption", {}, `${places.get(place).title}, family ${family}`),
-    tableHead(["Variant", ...columns]),
+    tableHead(["Variant", ...CELL_COLUMNS]),
     make(
       "tbody",
       {},
@@ -233,7 +235,7 @@ function listed(table, [family]) {
           "tr",
           { "data-method": row.method },
           make("th", { scope: "row" }, title),
-          cell ? numbers(cell) : make("td", { class: "absent", colspan: columns.length }, make("em", {}, "missing")),
+          cell ? cellColumns(cell) : make("td", { class: "absent", colspan: CELL_COLUMNS.length }, make("em", {}, "missing")),
         );
       }),
     ),

@@ -1,0 +1,71 @@
+"""Runs of recipes that no table has."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from paper_runs import a_recipe, a_run
+
+from adaste.estimators import AdaSTE, StraightThrough
+from adaste.noise import Noise
+from adaste.paper.collection import Run
+from adaste.paper.others import others_of
+from adaste.recipe import Recipe
+from adaste.schedules import Geometric
+
+PLACE = "cifar10-resnet18"
+
+
+def own(recipe: Recipe | None = None, *, folder: str = "mine-{digest}", **changes: Any) -> Run:
+    """A run of a recipe that no table has."""
+    usual = dataclasses.replace(recipe or a_recipe("ours", "adaste", PLACE), label_smoothing=0.123)
+    run = a_run(dataclasses.replace(usual, **changes), 90.0)
+    assert not run.addresses
+    return dataclasses.replace(run, folder=Path("runs") / folder.format(digest=run.digest))
+
+
+def titles(*runs: Run) -> list[str]:
+    return [other.title for other in others_of(runs)]
+
+
+def test_runs_that_differ_in_their_seeds_alone_are_told_together() -> None:
+    (other,) = others_of([own(seed=1), own(), own(seed=2)])
+    assert [run.recipe.seed for run in other.cell.runs] == [0, 1, 2]
+    assert (other.title, other.setting) == ("mine", "cifar10 ResNet")
+
+
+def test_seeds_of_noise_are_seeds_too_where_they_follow_that_of_the_recipe() -> None:
+    noisy = StraightThrough(noise=Noise(0))
+    following = own(estimator=noisy), own(estimator=StraightThrough(noise=Noise(1)), seed=1)
+    assert len(others_of(following)) == 1
+    assert len(others_of([following[0], own(estimator=noisy, seed=1)])) == 2
+
+
+def test_runs_of_the_tables_are_no_others() -> None:
+    assert others_of([a_run(a_recipe("ours", "adaste", PLACE), 90.0)]) == []
+
+
+def test_recipes_of_one_name_are_told_by_what_they_differ_in() -> None:
+    assert titles(own(batch=64), own(batch=100)) == ["mine (batch=100)", "mine (batch=64)"]
+    assert titles(own(estimator=AdaSTE(mu=50.0)), own(estimator=AdaSTE(mu=20.0))) == [
+        "mine (estimator.mu=20)",
+        "mine (estimator.mu=50)",
+    ]
+    annealed = AdaSTE(mu=Geometric(start=1.0, stop=100.0, length=3))
+    assert titles(own(estimator=annealed), own(estimator=AdaSTE(mu=20.0))) == [
+        "mine (estimator.mu=20)",
+        "mine (estimator.mu=Geometric(start=1, stop=100, length=3))",
+    ]
+    assert titles(own(augmentation=()), own())[1] == "mine (augmentation=[])"
+
+
+def test_recipes_of_two_names_or_lengths_need_no_settings_to_tell_them() -> None:
+    assert titles(own(batch=64, folder="one-{digest}"), own(folder="two-{digest}")) == ["one", "two"]
+    longer = own(a_recipe("ours", "adaste", PLACE, epochs=6))
+    assert [(other.title, other.cell.epochs) for other in others_of([own(), longer])] == [("mine", 6), ("mine", 3)]
+
+
+def test_where_every_run_has_a_name_of_its_own_the_method_names_them() -> None:
+    assert titles(own(folder="seed 0"), own(folder="seed 1", seed=1)) == ["AdaSTE"]
+    assert titles(own(folder="seed 0")) == ["seed 0"]
+    assert titles(own(), own(seed=1), own(folder="again", seed=2)) == ["mine"]
