@@ -25,6 +25,7 @@ from small_runs import (
 )
 
 from adaste.checkpoint import Checkpoints, load
+from adaste.estimators import StraightThrough
 from adaste.recipe import Recipe
 from adaste.records import Record
 from adaste.results import read_histogram, read_records, read_result
@@ -113,6 +114,18 @@ def test_a_run_that_ended_before_its_result_was_written_is_only_finished(tmp_pat
     assert listener.steps == 0
     assert outcome(tmp_path) == before
     assert len(list((tmp_path / "checkpoints").iterdir())) == 2
+
+
+@dataclasses.dataclass(frozen=True)
+class OnesOwn(StraightThrough):
+    """A method that no recipe in a file can name."""
+
+
+def test_a_method_of_ones_own_is_refused_before_it_trains_for_a_run_that_nobody_could_read(tmp_path) -> None:
+    recipe = dataclasses.replace(small_recipe(), estimator=OnesOwn())
+    with pytest.raises(ValueError, match=r"unknown kind 'OnesOwn'.*Training trains by any recipe and writes nothing"):
+        small_run(recipe, tmp_path)
+    assert not (tmp_path / "recipe.json").exists()
 
 
 def test_a_folder_of_another_recipe_is_refused_and_left_alone(tmp_path) -> None:

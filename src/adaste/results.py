@@ -28,7 +28,7 @@ def claim(recipe: Recipe, folder: Path) -> None:
     """Write the recipe into an empty folder; a folder of another recipe is refused."""
     path = folder / "recipe.json"
     if not path.exists():
-        write_atomically(path, recipe.to_json().encode())
+        write_atomically(path, _readable(recipe).encode())
         return
     there = read_recipe(path)
     if there.digest != recipe.digest:
@@ -36,6 +36,19 @@ def claim(recipe: Recipe, folder: Path) -> None:
             f"{folder} holds a run of another recipe (digest {there.digest}, this one is {recipe.digest}): "
             "use another folder"
         )
+
+
+def _readable(recipe: Recipe) -> str:
+    """The recipe's JSON; an error if it could never be read: the run could not go on, be tested or be told of."""
+    text = recipe.to_json()
+    try:
+        Recipe.from_json(text)
+    except ValueError as error:
+        raise ValueError(
+            f"no run can be written of this recipe, whose file nobody could read ({error}): runs are made of classes "
+            "of this package alone; adaste.train.Training trains by any recipe and writes nothing"
+        ) from error
+    return text
 
 
 def read_recipe(path: Path) -> Recipe:
