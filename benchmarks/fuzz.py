@@ -11,7 +11,8 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-from adaste.environment import processor
+from adaste.environment import commit, processor
+from adaste.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,12 +21,6 @@ def printed_by(*command: str) -> list[str]:
     """The lines of a program that must succeed."""
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.splitlines()
-
-
-def source() -> str:
-    """The commit of the runtime, with a mark where its files differ from it."""
-    (name,) = printed_by("git", "rev-parse", "HEAD")
-    return f"{name} (changed)" if printed_by("git", "status", "--porcelain", "--", "runtime") else name
 
 
 def main() -> None:
@@ -46,7 +41,7 @@ def main() -> None:
     began = datetime.now(UTC).isoformat(timespec="seconds")
     record = {
         "date": began,
-        "commit": source(),
+        "commit": commit(ROOT / "runtime"),
         "processor": processor(),
         "compiler": printed_by("g++", "--version")[0],
     }
@@ -55,7 +50,7 @@ def main() -> None:
         rows.append({"command": " ".join(command), "printed": printed_by(*command)})
         print(f"{rows[-1]['command']}:", *rows[-1]["printed"], sep="\n  ", flush=True)
     if arguments.output:
-        arguments.output.write_text(json.dumps({**record, "rows": rows}, indent=1) + "\n")
+        write_atomically(arguments.output, (json.dumps({**record, "rows": rows}, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

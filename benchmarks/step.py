@@ -45,6 +45,7 @@ from adaste import (
     ReleasedSlope,
     StraightThrough,
 )
+from adaste.files import write_atomically
 from adaste.stepping import fused_step
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
@@ -295,9 +296,7 @@ def write(path: Path, hardware: str, arguments: argparse.Namespace, rows: list[d
         "rows": rows,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(record, indent=1) + "\n")
-    temporary.replace(path)
+    write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import torch
 
 import adaste
 
+PACKAGE = Path(adaste.__file__).parent
+
 
 def environment(device: torch.device) -> dict[str, Any]:
     """The facts that a reader of results needs, as plain data."""
@@ -49,9 +51,8 @@ def processor() -> str:
     return names[0] if names else platform.processor()
 
 
-def commit() -> str | None:
-    """The commit of the source, with a mark where files differ from it; None outside of a repository."""
-    source = Path(adaste.__file__).parent
+def commit(source: Path = PACKAGE) -> str | None:
+    """The commit of a folder's files, with a mark where they differ from it; None outside of a repository."""
 
     def git(*arguments: str) -> str | None:
         try:
@@ -63,6 +64,6 @@ def commit() -> str | None:
         return found.stdout.strip()
 
     name = git("rev-parse", "HEAD")
-    if name is None or git("ls-files", "--error-unmatch", "__init__.py") is None:
+    if name is None or git("ls-files", "--error-unmatch", ".") is None:
         return None  # no repository, or one that merely contains an installed package
     return f"{name} (changed)" if git("status", "--porcelain", "--", ".") else name

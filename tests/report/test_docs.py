@@ -2,18 +2,16 @@
 
 import importlib.util
 from collections.abc import Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
 import pytest
+from pages import ROOT, words
 
 from adaste.paper.cells import best_test_accuracy
 from adaste.paper.collection import Collection, Run, collect
 from adaste.paper.published import Published
 from adaste.paper.tables import TABLES
-
-ROOT = Path(__file__).parents[2]
 
 
 class Found(Protocol):
@@ -48,8 +46,7 @@ def test_the_tables_of_the_pages_are_those_of_the_results(script: ModuleType, co
 
 @pytest.fixture(scope="module")
 def account() -> str:
-    """The text of docs/reproducing.md, however its lines are broken."""
-    return " ".join((ROOT / "docs" / "reproducing.md").read_text().split())
+    return words("docs/reproducing.md")
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +69,7 @@ def found(committed: Collection) -> Found:
 
 @pytest.fixture(scope="module")
 def readme() -> str:
-    return " ".join((ROOT / "README.md").read_text().split())
+    return words("README.md")
 
 
 def accuracy(run: Run, epoch: int) -> str:

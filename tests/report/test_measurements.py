@@ -2,23 +2,16 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import ROOT, words
 
 from adaste.methods import METHODS
-
-ROOT = Path(__file__).parents[2]
 
 
 def record(name: str) -> Any:
     return json.loads((ROOT / "results" / f"{name}.json").read_text())
-
-
-def words(page: str) -> str:
-    """The text of a page, however its lines are broken."""
-    return " ".join((ROOT / page).read_text().split())
 
 
 @pytest.fixture(scope="module")

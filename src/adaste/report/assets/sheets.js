@@ -24,7 +24,8 @@ function route() {
 
 function startSheets() {
   sheet().addEventListener("close", () => {
-    if (SHEETS.has(location.hash.slice(1).split("/")[0])) history.replaceState(null, "", location.pathname + location.search);
+    const [kind] = location.hash.slice(1).split("/");
+    if (SHEETS.has(kind)) history.replaceState(null, "", location.pathname + location.search);
   });
   let pressed = null; // text that is selected may end beside the sheet
   sheet().addEventListener("pointerdown", (event) => {

@@ -235,7 +235,9 @@ function listed(table, [family]) {
           "tr",
           { "data-method": row.method },
           make("th", { scope: "row" }, title),
-          cell ? cellColumns(cell) : make("td", { class: "absent", colspan: CELL_COLUMNS.length }, make("em", {}, "missing")),
+          cell
+            ? cellColumns(cell)
+            : make("td", { class: "absent", colspan: CELL_COLUMNS.length }, make("em", {}, "missing")),
         );
       }),
     ),
