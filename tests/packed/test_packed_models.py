@@ -273,6 +273,20 @@ class Mixed(nn.Module):
             return (2 * x).flatten(1)
 
 
+class Inside(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Sigmoid()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x).flatten(1)
+
+
+class Places(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.max(3)[1].flatten(1)
+
+
 class Nothing(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.ones(len(x), 3)
@@ -283,6 +297,11 @@ class Pair(nn.Module):
         return x, x
 
 
+def line_of(model: type[nn.Module]) -> str:
+    """Where the first statement of its `forward` is, as messages say it, as a pattern."""
+    return rf"\({Path(__file__).name}, line {model.forward.__code__.co_firstlineno + 1}\)"
+
+
 @pytest.mark.parametrize(
     ("layers", "words"),
     [
@@ -291,9 +310,18 @@ class Pair(nn.Module):
         ([nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular")], "the Conv2d at '1' computes aten"),
         ([nn.MaxPool2d(4, ceil_mode=True)], "the MaxPool2d at '1': ceil_mode"),
         ([nn.BatchNorm2d(4, track_running_stats=False)], "the BatchNorm2d at '1': a BatchNorm without running"),
-        ([Product()], "the Product at '1': a product of two values"),
+        ([Product()], rf"the Product at '1' {line_of(Product)}: a product of two values"),
         ([Mixed()], "the Mixed at '1' computes wrap_with_autocast, which has no place"),
-        ([Branching()], "torch.export could not follow the model"),
+        ([Inside()], rf"the Sigmoid at '1.layer' {line_of(Inside)} computes aten.sigmoid"),
+        ([Places()], rf"the Places at '1' {line_of(Places)} uses result 1 of max"),
+        (
+            [nn.Softmax(1)],
+            r"the Softmax at '1' computes aten\.softmax.* Leave out a softmax at the end: .* gives logits",
+        ),
+        ([nn.ReLU(inplace=True), nn.Softmax(1)], "Leave out a softmax at the end"),
+        ([nn.LogSoftmax(1)], "Leave out a softmax at the end"),
+        ([Function(lambda x: F.softmax(x.flatten(1), -1))], "Leave out a softmax at the end"),
+        ([Branching()], rf"torch.export could not follow the model {line_of(Branching)}: "),
         ([Pair()], "must give a tensor"),
         ([Noise()], "would not compute what the model does"),
         ([Nothing()], "does not depend on the image"),

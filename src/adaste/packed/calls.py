@@ -107,3 +107,14 @@ CALLS: MappingProxyType[Any, Call] = MappingProxyType(
     }
 )
 """All operations of torch that can be packed."""
+
+_SOFTMAX = "Leave out a softmax at the end: a packed network gives logits, whose largest is at the same class"
+ADVICE: MappingProxyType[Any, str] = MappingProxyType(
+    {
+        _aten.softmax.int: _SOFTMAX,
+        _aten._softmax.default: _SOFTMAX,
+        _aten.log_softmax.int: _SOFTMAX,
+        _aten._log_softmax.default: _SOFTMAX,
+    }
+)
+"""What to do about operations that cannot."""
