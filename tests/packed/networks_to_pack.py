@@ -1,11 +1,13 @@
 """Models with binary weights and random packed networks, and how to compare what they compute."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from adaste.maps import sign
@@ -48,6 +50,52 @@ def binarized(model: nn.Module, scale: str = "unit", real: tuple[nn.Module, ...]
                 module.weight.normal_()  # some negative: these channels are turned round
                 module.bias.normal_()
     return model.eval()
+
+
+class Function(nn.Module):
+    """A layer that calls a function."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
+OTHER_FORMS: dict[str, nn.Module] = {
+    "ReLU6": nn.ReLU6(),
+    "ReLU6 in place": nn.ReLU6(inplace=True),
+    "relu6": Function(F.relu6),
+    "hardtanh from 0 to 6": Function(lambda x: F.hardtanh(x, 0, 6)),
+    "Hardtanh": nn.Hardtanh(),
+    "clamp": Function(lambda x: x.clamp(0, 6)),
+    "clamp in place": Function(lambda x: x.clamp_(0.5, 2.5)),
+    "clamp below": Function(lambda x: x.clamp(min=-0.5)),
+    "clamp above": Function(lambda x: x.clamp(max=0.25)),
+    "amax": Function(lambda x: torch.amax(x, (2, 3))),
+    "amax of a side": Function(lambda x: x.amax(2, keepdim=True)),
+    "max of sides": Function(lambda x: x.max(3)[0].max(2).values),
+    "mean of sides": Function(lambda x: x.mean(3).mean(2)),
+    "mean of a side": Function(lambda x: x.mean(2)),
+    "mean of pixels": Function(lambda x: x.flatten(2).mean(-1)),
+    "the only pixel": Function(lambda x: F.adaptive_avg_pool2d(x, 1)[:, :, 0, 0]),
+    "the last pixel": Function(lambda x: F.adaptive_max_pool2d(x, 1)[..., -1, -1]),
+    "add": Function(lambda x: torch.add(x, x.relu(), alpha=1)),
+    "add with alpha": Function(lambda x: torch.add(x, x.relu(), alpha=-0.5)),
+    "difference": Function(lambda x: x - x.relu()),
+    "difference of flat values": Function(lambda x: x.relu().flatten(1) - x.flatten(1)),
+}
+"""Operations that the file has no node for, but others that do the same."""
+
+
+def in_another_form(name: str) -> nn.Module:
+    """A small network with one of these between two binary layers."""
+    torch.manual_seed(0)
+    first, form = nn.Conv2d(3, 4, 3, padding=1), OTHER_FORMS[name]
+    features = form(torch.zeros(1, 4, 5, 6)).flatten(1).shape[1]
+    norm = nn.BatchNorm2d(4)
+    return binarized(nn.Sequential(first, norm, form, nn.Flatten(), nn.Linear(features, 5)), scale="layer")
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from networks_to_pack import assert_same, logits_of
+from networks_to_pack import assert_same, every_operation, logits_of
 from small_runs import small_data, small_recipe, small_run
 
 import adaste
@@ -18,6 +18,7 @@ from adaste.data import load
 from adaste.evaluate import network_of_run, restore
 from adaste.exporting import export, graph_of_run
 from adaste.packed.node import Weighted
+from adaste.packed.onnx_int8 import to_int8_onnx
 from adaste.results import read_result
 
 CPU = torch.device("cpu")
@@ -102,6 +103,22 @@ def test_int8_onnx_keeps_the_accuracy(command, trained: Path, data_folder: Path)
     assert (logits.argmax(1) == exact.argmax(1)).mean() > 0.97
     assert 0 < np.abs(logits - exact).mean() < 0.02 * np.abs(exact).max()  # 8 bits, but no nonsense
     assert "classes" in session.get_modelmeta().custom_metadata_map
+
+
+@pytest.mark.parametrize(
+    ("pixels", "words"),
+    [
+        ([0.0, 0.0], r"those of one colour do not: all pixels are \[0\. 0\.\]"),
+        ([-2.5, 1.5], r"those of one colour do not: all pixels are \[-2\.5  1\.5\]"),
+        ([float("nan"), 0.0], "images must hold finite numbers"),
+    ],
+)
+def test_images_that_show_no_ranges_are_refused_for_int8(pixels: list[float], words: str) -> None:
+    pytest.importorskip("onnxruntime")
+    graph = every_operation()
+    images = np.broadcast_to(np.array(pixels, np.float32).reshape(1, 2, 1, 1), (3, *graph.input_shape))
+    with pytest.raises(ValueError, match=words):
+        to_int8_onnx(graph, images)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from adaste.packed.building import BATCH, Builder, Constant, Value
 from adaste.packed.calls import CALLS
-from adaste.packed.nodes import Affine, AveragePool, Convolution
+from adaste.packed.nodes import Affine, AveragePool, Convolution, MaxPool
 
 ATEN = torch.ops.aten
 X = Value("input", (4, 6, 6))
@@ -30,15 +30,16 @@ def call(operation: Any, arguments: dict[str, Any], *shape: int) -> tuple[Any, B
 @pytest.mark.parametrize(
     ("operation", "arguments", "shape", "words"),
     [
-        (ATEN.add.Tensor, {"self": X, "other": X, "alpha": 2}, (4, 6, 6), "alpha=1, got 2"),
-        (ATEN.sub.Tensor, {"self": X, "other": X}, (4, 6, 6), "a difference of two values"),
         (ATEN.mul.Tensor, {"self": X, "other": X}, (4, 6, 6), "a product of two values"),
         (ATEN.div.Tensor, {"self": constant(4, 1, 1), "other": X}, (4, 6, 6), "a division by a value"),
         (ATEN.add.Tensor, {"self": X, "other": constant(3, 1, 1)}, (4, 6, 6), "does not fit a value"),
         (ATEN.add.Tensor, {"self": X, "other": constant(6, 6)}, (4, 6, 6), "the same all over a channel"),
         (ATEN.add.Tensor, {"self": X, "other": Value("input", (4, 36))}, (4, 6, 6), "can be flattened, but not become"),
-        (ATEN.clamp.default, {"self": X, "min": 0, "max": 6}, (4, 6, 6), "must be a ReLU"),
-        (ATEN.clamp.default, {"self": X, "min": -1, "max": None}, (4, 6, 6), "must be a ReLU"),
+        (ATEN.clamp.default, {"self": X, "min": 6, "max": 0}, (4, 6, 6), r"must rise, .* got \[6, 0\]"),
+        (ATEN.clamp.default, {"self": X, "min": -65504, "max": 65504}, (4, 6, 6), "from -1024 to 1024, got"),
+        (ATEN.clamp_max.default, {"self": X, "max": float("inf")}, (4, 6, 6), r"from -1024 to 1024, got \[inf\]"),
+        (ATEN.select.int, {"self": X, "dim": 3, "index": 0}, (4, 6), r"one pixel can be .* \(4, 6\) of \(4, 6, 6\)"),
+        (ATEN.slice.Tensor, {"self": X, "dim": 2, "step": 2}, (4, 3, 6), r"one pixel can be .*, got \(4, 3, 6\)"),
         (ATEN.cat.default, {"tensors": [X, X], "dim": 2}, (4, 12, 6), "only channels of values"),
         (ATEN.cat.default, {"tensors": [X, constant(2, 4, 6, 6)], "dim": 1}, (8, 6, 6), "only channels of values"),
         (ATEN.dropout.default, {"input": X, "p": 0.5, "train": True}, (4, 6, 6), "dropout that is on"),
@@ -67,6 +68,10 @@ def call(operation: Any, arguments: dict[str, Any], *shape: int) -> tuple[Any, B
         (ATEN.adaptive_avg_pool2d.default, {"self": Value("input", (24, 6))}, (24, 2, 2), "a pool must be of maps"),
         (ATEN.mean.dim, {"self": X, "dim": [1], "keepdim": False}, (6, 6), "over height and width"),
         (ATEN.mean.dim, {"self": X, "dim": None, "keepdim": False}, (), "over height and width"),
+        (ATEN.mean.dim, {"self": Value("input", (8, 18)), "dim": [2]}, (8,), "over height and width"),
+        (ATEN.amax.default, {"self": X, "dim": [], "keepdim": False}, (), "over height and width"),
+        (ATEN.amax.default, {"self": X, "dim": [1, 2, 3], "keepdim": False}, (), r"dimensions \[1, 2, 3\]"),
+        (ATEN.max.dim, {"self": X, "dim": 1, "keepdim": False}, (6, 6), r"over height and width .* \[1\]"),
     ],
 )
 def test_arguments_without_a_place_in_the_file_are_refused(operation, arguments, shape, words) -> None:
@@ -93,6 +98,17 @@ def test_arithmetic_with_constants_is_a_scale_and_a_shift(operation, arguments, 
     for found, wanted in ((node.scale, scale), (node.shift, shift)):
         assert (found is None) == (wanted is None)
         assert found is None or np.array_equal(found, np.full(4, wanted))
+
+
+@pytest.mark.parametrize("operation", [ATEN.mean.dim, ATEN.amax.default])
+@pytest.mark.parametrize(("dimensions", "kernel"), [([2], (6, 1)), ([-1], (1, 6)), ([2, 3], (6, 6)), ([-1, 2], (6, 6))])
+def test_means_and_maxima_over_sides_are_pools_of_these(operation, dimensions, kernel) -> None:
+    for keep in (False, True):
+        shape = torch.zeros(BATCH, *X.shape).amax(dimensions, keepdim=keep).shape
+        found, builder = call(operation, {"self": X, "dim": dimensions, "keepdim": keep}, *shape[1:])
+        (node,) = builder.nodes
+        assert isinstance(node, AveragePool if operation is ATEN.mean.dim else MaxPool)
+        assert node.kernel == kernel and found.shape == shape[1:]
 
 
 def pools_like(numbers: torch.Tensor, wanted: torch.Tensor) -> list[tuple[int, int]]:

@@ -4,11 +4,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks_to_pack import RandomGraph, assert_same, computed, images_for
+from networks_to_pack import (
+    OTHER_FORMS,
+    RandomGraph,
+    assert_same,
+    computed,
+    images_for,
+    in_another_form,
+    logits_of,
+)
 from PIL import Image
 
+import adaste
 from adaste.data.pictures import read_square
 from adaste.packed.format import to_bytes
 
@@ -25,6 +35,13 @@ def test_random_networks_give_the_same_numbers_in_the_runtime(
     path.write_bytes(to_bytes(graph))
     images = images_for(graph)
     assert_same(runtime.load(path, threads=threads)(images), computed(graph, images))
+
+
+@pytest.mark.parametrize("name", OTHER_FORMS)
+def test_what_other_nodes_do_as_well_gives_the_same_numbers_in_the_runtime(tmp_path: Path, name: str) -> None:
+    model, images = in_another_form(name), 3 * torch.randn(4, 3, 5, 6)
+    adaste.pack(model, images, path=tmp_path / "model.safetensors")
+    assert_same(runtime.load(tmp_path / "model.safetensors")(images.numpy()), logits_of(model, images))
 
 
 @pytest.mark.parametrize("size", [(12, 12), (31, 17), (9, 40)])

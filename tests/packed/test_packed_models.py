@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks_to_pack import assert_same, binarized, logits_of
+from networks_to_pack import OTHER_FORMS, Function, assert_same, binarized, in_another_form, logits_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -101,6 +101,14 @@ def test_a_resnet_of_transformers_has_the_same_logits(layer_type: str, tmp_path:
     assert_packed(model, torch.randn(2, 3, 33, 33), tmp_path)
 
 
+def test_a_mobilenet_of_transformers_has_the_same_logits(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    configuration = transformers.MobileNetV2Config(depth_multiplier=0.35, tf_padding=False, num_labels=10)
+    model = binarized(transformers.MobileNetV2ForImageClassification(configuration), scale="layer")
+    assert_packed(model, torch.randn(2, 3, 33, 33), tmp_path)
+
+
 class Hand(nn.Module):
     """All that can be packed, in one model."""
 
@@ -143,6 +151,29 @@ def test_groups_concatenation_pools_padding_and_real_layers_survive(tmp_path: Pa
     loaded = assert_packed(model, torch.randn(3, 3, 9, 13), tmp_path, float_layers=["first", "last.weight"])
     kinds = {node.kind for node in loaded.graph.nodes if isinstance(node, Weighted)}
     assert kinds == {"binary", "float"}
+
+
+@pytest.mark.parametrize("name", OTHER_FORMS)
+def test_what_other_nodes_do_as_well_is_packed_as_these(name: str, tmp_path: Path) -> None:
+    images = 3 * torch.randn(4, 3, 5, 6)
+    assert_packed(in_another_form(name), images, tmp_path)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 6), (-1, 1), (0.1, 0.7), (None, 6), (-6, None)])
+def test_a_clamp_is_rounded_like_its_bounds(low: float | None, high: float | None) -> None:
+    model = nn.Sequential(nn.Flatten(), Function(lambda x: x.clamp(low, high)))
+    numbers = torch.cat([torch.linspace(-9, 9, 998), torch.tensor([-1e30, 1e30])]).view(1, 1, 20, 50)
+    found = logits_of(PackedNetwork(from_bytes(adaste.pack(model, numbers))), numbers)
+    largest = max(abs(bound) for bound in (low, high) if bound is not None)
+    torch.testing.assert_close(found, logits_of(model, numbers), rtol=2**-23, atol=2**-23 * largest)
+    if (low, high) == (0, 6):
+        flat = numbers.flatten(1)
+        assert torch.all(found[flat <= 0] == 0) and torch.all(found[flat >= 6] == 6)  # to the last bit
+
+
+def test_a_relu6_behind_a_layer_costs_one_node() -> None:
+    graph = from_bytes(adaste.pack(in_another_form("ReLU6"), torch.randn(2, 3, 5, 6)))
+    assert [node.op for node in graph.nodes] == ["convolution", "affine", "flatten", "linear"]
 
 
 @settings(deadline=None, derandomize=True, max_examples=6)
@@ -242,6 +273,20 @@ class Mixed(nn.Module):
             return (2 * x).flatten(1)
 
 
+class Inside(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Sigmoid()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x).flatten(1)
+
+
+class Places(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.max(3)[1].flatten(1)
+
+
 class Nothing(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.ones(len(x), 3)
@@ -252,6 +297,11 @@ class Pair(nn.Module):
         return x, x
 
 
+def line_of(model: type[nn.Module]) -> str:
+    """Where the first statement of its `forward` is, as messages say it, as a pattern."""
+    return rf"\({Path(__file__).name}, line {model.forward.__code__.co_firstlineno + 1}\)"
+
+
 @pytest.mark.parametrize(
     ("layers", "words"),
     [
@@ -260,9 +310,18 @@ class Pair(nn.Module):
         ([nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular")], "the Conv2d at '1' computes aten"),
         ([nn.MaxPool2d(4, ceil_mode=True)], "the MaxPool2d at '1': ceil_mode"),
         ([nn.BatchNorm2d(4, track_running_stats=False)], "the BatchNorm2d at '1': a BatchNorm without running"),
-        ([Product()], "the Product at '1': a product of two values"),
+        ([Product()], rf"the Product at '1' {line_of(Product)}: a product of two values"),
         ([Mixed()], "the Mixed at '1' computes wrap_with_autocast, which has no place"),
-        ([Branching()], "torch.export could not follow the model"),
+        ([Inside()], rf"the Sigmoid at '1.layer' {line_of(Inside)} computes aten.sigmoid"),
+        ([Places()], rf"the Places at '1' {line_of(Places)} uses result 1 of max"),
+        (
+            [nn.Softmax(1)],
+            r"the Softmax at '1' computes aten\.softmax.* Leave out a softmax at the end: .* gives logits",
+        ),
+        ([nn.ReLU(inplace=True), nn.Softmax(1)], "Leave out a softmax at the end"),
+        ([nn.LogSoftmax(1)], "Leave out a softmax at the end"),
+        ([Function(lambda x: F.softmax(x.flatten(1), -1))], "Leave out a softmax at the end"),
+        ([Branching()], rf"torch.export could not follow the model {line_of(Branching)}: "),
         ([Pair()], "must give a tensor"),
         ([Noise()], "would not compute what the model does"),
         ([Nothing()], "does not depend on the image"),

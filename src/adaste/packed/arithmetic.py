@@ -13,9 +13,8 @@ def add(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """aten.add: x + alpha y."""
     x, y, factor = a["self"], a["other"], a.get("alpha", 1)
     if isinstance(x, Value) and isinstance(y, Value):
-        if factor != 1:
-            raise ValueError(f"a sum must have alpha=1, got {factor}")
-        inputs = (builder.use(x), builder.use(y))
+        term = y if factor == 1 else put_affine(builder, y, _per_channel(factor, y), None)
+        inputs = (builder.use(x), builder.use(term))
         return builder.put(Add(inputs=inputs, output=builder.new_name(), relu=False))
     if isinstance(x, Value):
         return put_affine(builder, x, None, factor * _per_channel(y, x))
@@ -24,8 +23,6 @@ def add(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 def subtract(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """aten.sub: x - alpha y."""
-    if isinstance(a["self"], Value) and isinstance(a["other"], Value):
-        raise ValueError("a difference of two values is not possible")
     return add(builder, {**a, "alpha": -a.get("alpha", 1)}, shape)
 
 

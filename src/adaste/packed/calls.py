@@ -6,26 +6,15 @@ from typing import Any
 
 import torch
 
-from adaste.packed import arithmetic, layers, pools
+from adaste.packed import activations, arithmetic, layers, pools
 from adaste.packed.building import BATCH, Arguments, Builder, Call, Value
-from adaste.packed.nodes import Concatenate, Relu
+from adaste.packed.nodes import Concatenate
 
 SUPPORTED = (
     "A packed network may have convolutions (with groups and zero padding, not dilated), linear layers, BatchNorm, "
-    "ReLU, max and average pools, flattening, dropout, sums, concatenated channels, scales and shifts per channel"
+    "ReLU and clamps, max and average pools, flattening, dropout, sums and differences, concatenated channels, scales "
+    "and shifts per channel"
 )
-
-
-def relu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.relu."""
-    return builder.put(Relu(inputs=(builder.use(a["self"]),), output=builder.new_name()))
-
-
-def clamp(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.clamp, as far as it is a ReLU."""
-    if a["min"] != 0 or a.get("max") is not None:
-        raise ValueError(f"a clamp must be a ReLU, min=0 without max, got {a['min']} and {a.get('max')}")
-    return relu(builder, a, shape)
 
 
 def concatenate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -42,6 +31,13 @@ def view(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     if shape[0] != BATCH or math.prod(shape[1:]) != math.prod(same.shape):
         raise ValueError(f"a change of shape must leave the images of a batch apart, got {same.shape} to {shape}")
     return Value(same.name, tuple(shape[1:]))
+
+
+def all_of(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """aten.select and aten.slice, as far as they leave nothing out: a side of one pixel goes, or a side stays."""
+    if math.prod(shape) != BATCH * math.prod(a["self"].shape):
+        raise ValueError(f"only a side of one pixel can be picked out of, got {tuple(shape[1:])} of {a['self'].shape}")
+    return view(builder, a, shape)
 
 
 def unchanged(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -69,9 +65,14 @@ CALLS: MappingProxyType[Any, Call] = MappingProxyType(
         _aten.adaptive_avg_pool2d.default: pools.adaptive_average_pool,
         _aten._adaptive_avg_pool2d.default: pools.adaptive_average_pool,
         _aten.mean.dim: pools.mean,
-        _aten.relu.default: relu,
-        _aten.clamp.default: clamp,
-        _aten.clamp_min.default: clamp,
+        _aten.amax.default: pools.maximum,
+        _aten.max.dim: pools.maximum_of_side,
+        _aten.relu.default: activations.relu,
+        _aten.relu6.default: activations.relu6,
+        _aten.hardtanh.default: activations.hardtanh,
+        _aten.clamp.default: activations.clamp,
+        _aten.clamp_min.default: activations.clamp,
+        _aten.clamp_max.default: activations.clamp,
         _aten.cat.default: concatenate,
         _aten.add.Tensor: arithmetic.add,
         _aten.add.Scalar: arithmetic.add,
@@ -91,6 +92,8 @@ CALLS: MappingProxyType[Any, Call] = MappingProxyType(
         _aten.squeeze.dim: view,
         _aten.squeeze.dims: view,
         _aten.unsqueeze.default: view,
+        _aten.select.int: all_of,
+        _aten.slice.Tensor: all_of,
         _aten.clone.default: unchanged,
         _aten.contiguous.default: unchanged,
         _aten.detach.default: unchanged,
@@ -104,3 +107,14 @@ CALLS: MappingProxyType[Any, Call] = MappingProxyType(
     }
 )
 """All operations of torch that can be packed."""
+
+_SOFTMAX = "Leave out a softmax at the end: a packed network gives logits, whose largest is at the same class"
+ADVICE: MappingProxyType[Any, str] = MappingProxyType(
+    {
+        _aten.softmax.int: _SOFTMAX,
+        _aten._softmax.default: _SOFTMAX,
+        _aten.log_softmax.int: _SOFTMAX,
+        _aten._log_softmax.default: _SOFTMAX,
+    }
+)
+"""What to do about operations that cannot."""

@@ -21,8 +21,7 @@ BATCH = 16
 def to_int8_onnx(graph: Graph, images: NDArray[np.float32]) -> bytes:
     """The ONNX file of a network whose values are 8-bit integers, in ranges that `images`, normalised, decide on."""
     onnx, quantization = require_onnx(), _require_quantization()
-    if images.ndim != 4 or images.shape[1:] != graph.input_shape or not len(images):
-        raise ValueError(f"images must be (n, *{graph.input_shape}), at least one, got {images.shape}")
+    _check_images(images, graph.input_shape)
     model = onnx.shape_inference.infer_shapes(onnx.load_from_string(to_onnx(with_real_weights(graph))))
     # Shapes are known and BatchNorm is folded: else it warns that its own preparation was not run.
     quantization.quant_utils.add_pre_process_metadata(model)
@@ -41,6 +40,18 @@ def to_int8_onnx(graph: Graph, images: NDArray[np.float32]) -> bytes:
             weight_type=quantization.QuantType.QInt8,
         )
         return path.read_bytes()
+
+
+def _check_images(images: NDArray[np.float32], shape: tuple[int, int, int]) -> None:
+    if images.ndim != 4 or images.shape[1:] != shape or not len(images):
+        raise ValueError(f"images must be (n, *{shape}), at least one, got {images.shape}")
+    if not np.isfinite(images).all():
+        raise ValueError("images must hold finite numbers, got NaN or infinite ones")
+    first = images[:1, :, :1, :1]
+    if np.all(images == first):
+        raise ValueError(
+            f"images must show the ranges of values, which those of one colour do not: all pixels are {first.ravel()}"
+        )
 
 
 def with_real_weights(graph: Graph) -> Graph:

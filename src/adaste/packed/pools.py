@@ -37,9 +37,7 @@ def average_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Valu
 def adaptive_max_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> tuple[Value, None]:
     """aten.adaptive_max_pool2d."""
     kernel, stride = _adapted(a["self"], shape)
-    inputs = (builder.use(a["self"]),)
-    node = MaxPool(inputs=inputs, output=builder.new_name(), kernel=kernel, stride=stride, padding=(0, 0))
-    return builder.put(node), None
+    return _maximum_of_windows(builder, a["self"], kernel, stride), None
 
 
 def adaptive_average_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -49,12 +47,20 @@ def adaptive_average_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]
 
 
 def mean(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.mean over all of a map."""
-    x = a["self"]
-    if len(x.shape) != 3 or a["dim"] is None or sorted(dim % 4 for dim in a["dim"]) != [2, 3]:
-        raise ValueError(f"a mean must be over height and width of a map, got dimensions {a['dim']} of {x.shape}")
-    pooled = _mean_of_windows(builder, x, pair(x.shape[1:]), (1, 1))
+    """aten.mean over height, width or both."""
+    pooled = _mean_of_windows(builder, *_sides(builder, a), (1, 1))
     return Value(pooled.name, tuple(shape[1:]))
+
+
+def maximum(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """aten.amax over height, width or both."""
+    pooled = _maximum_of_windows(builder, *_sides(builder, a), (1, 1))
+    return Value(pooled.name, tuple(shape[1:]))
+
+
+def maximum_of_side(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> tuple[Value, None]:
+    """aten.max over height or width."""
+    return maximum(builder, {**a, "dim": [a["dim"]]}, shape), None
 
 
 def _mean_of_windows(builder: Builder, x: Value, kernel: Pair, stride: Pair) -> Value:
@@ -62,6 +68,28 @@ def _mean_of_windows(builder: Builder, x: Value, kernel: Pair, stride: Pair) -> 
     output = builder.new_name()
     node = AveragePool(inputs=inputs, output=output, kernel=kernel, stride=stride, padding=(0, 0), count_padding=False)
     return builder.put(node)
+
+
+def _maximum_of_windows(builder: Builder, x: Value, kernel: Pair, stride: Pair) -> Value:
+    inputs = (builder.use(x),)
+    output = builder.new_name()
+    return builder.put(MaxPool(inputs=inputs, output=output, kernel=kernel, stride=stride, padding=(0, 0)))
+
+
+def _sides(builder: Builder, a: Arguments) -> tuple[Value, Pair]:
+    """The map that a mean or a maximum is of, and the window that covers the dimensions which it is over."""
+    x = a["self"]
+    whole = Value(x.name, builder.shapes[x.name])
+    dimensions = {dimension % (len(x.shape) + 1) for dimension in a["dim"] or ()}
+    if len(whole.shape) == 3:
+        channels, height, width = whole.shape
+        if x.shape == whole.shape and dimensions in ({2}, {3}, {2, 3}):
+            return whole, (height if 2 in dimensions else 1, width if 3 in dimensions else 1)
+        if x.shape == (channels, height * width) and dimensions == {2}:  # all pixels in a row, or one side gone before
+            return whole, (height, width)
+    raise ValueError(
+        f"a mean or a maximum must be over height and width of a map, got dimensions {a['dim']} of {x.shape}"
+    )
 
 
 def _window(a: Arguments) -> tuple[Pair, Pair, Pair]:

@@ -6,9 +6,12 @@ image become nodes, by the table in `calls.py`; all others, whatever they are, a
 
 import copy
 import operator
+import re
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,9 +20,11 @@ from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adaste.packed.building import BATCH, Arguments, Builder, Constant, Value
-from adaste.packed.calls import CALLS, SUPPORTED
+from adaste.packed.calls import ADVICE, CALLS, SUPPORTED
 from adaste.packed.graph import INPUT
 from adaste.packed.node import Node
+
+_TORCH = Path(torch.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,8 @@ def _exported(network: nn.Module, images: Tensor) -> ExportedProgram:
             return program.run_decompositions({}) if _writes(program) else program
     except Exception as error:  # whatever the code of a model does
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(f"torch.export could not follow the model: {reason}") from error
+        line = _line("".join(traceback.format_tb(error.__traceback__)))
+        raise ValueError(f"torch.export could not follow the model{line}: {reason}") from error
 
 
 def _writes(program: ExportedProgram) -> bool:
@@ -130,16 +136,25 @@ class _Walk:
             return None
         arguments, named = self._known(node.args), self._known(dict(node.kwargs))
         if node.target is operator.getitem:
-            return arguments[0][arguments[1]]
+            return self._part(node, *arguments)
         if not _depends_on_image((arguments, named)):
             result = node.target(*_bare(arguments), **_bare(named))  # type: ignore[operator]
             return tree_map(lambda made: Constant(made, f"what {_layer(node)} computes"), result)
         if node.target not in CALLS:
-            raise ValueError(f"{_layer(node)} computes {node.target}, which has no place in the file. {SUPPORTED}")
+            advice = ADVICE.get(node.target, SUPPORTED)
+            raise ValueError(f"{_place(node)} computes {node.target}, which has no place in the file. {advice}")
         try:
             return CALLS[node.target](self._builder, _by_name(node, arguments, named), _shape(node))
         except ValueError as error:
-            raise ValueError(f"{_layer(node)}: {error}. {SUPPORTED}") from error
+            raise ValueError(f"{_place(node)}: {error}. {SUPPORTED}") from error
+
+    def _part(self, node: fx.Node, results: Sequence[Any], place: int) -> Any:
+        """One of the results of an operation; None stands for those that no node computes, as places of maxima."""
+        if results[place] is None:
+            raise ValueError(
+                f"{_place(node)} uses result {place} of {node.args[0]}, which has no place in the file. {SUPPORTED}"
+            )
+        return results[place]
 
     def _known(self, arguments: Any) -> Any:
         return fx.map_arg(arguments, lambda node: self._found[node])
@@ -176,8 +191,22 @@ def _shape(node: fx.Node) -> tuple[int, ...]:
     return tuple(tree_leaves(node.meta["val"])[0].shape)
 
 
+def _place(node: fx.Node) -> str:
+    """Where in the model an operation is, in words, and where in its code."""
+    return _layer(node) + _line(node.meta.get("stack_trace") or "")
+
+
+def _line(stack: str) -> str:
+    """The innermost `forward` of a stack that is neither torch's nor ours, " (file.py, line 3)"; nothing if all are."""
+    found = re.findall(r'File "(.+)", line (\d+), in forward', stack)
+    own = [
+        (Path(file).name, line) for file, line in found if file != __file__ and not Path(file).is_relative_to(_TORCH)
+    ]
+    return " ({}, line {})".format(*own[-1]) if own else ""
+
+
 def _layer(node: fx.Node) -> str:
-    """Where in the model an operation is, in words."""
+    """The layer of an operation, in words."""
     path, kind = list(node.meta["nn_module_stack"].values())[-1]
     name = kind if isinstance(kind, str) else kind.__name__
     own = _own(path)
