@@ -77,8 +77,10 @@ class Status:
 
 
 def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
-    """Where a run belongs: equal recipes in equal folders, so that what was begun is found again."""
-    return runs / f"{name}-{recipe.digest}"
+    """Where a run belongs: one folder for equal recipes, so that what was begun is found again, by any name."""
+    own = runs / f"{name}-{recipe.digest}"
+    begun = sorted(folder for folder in runs.glob(f"*-{recipe.digest}") if folder.is_dir())
+    return own if own in begun or not begun else begun[0]
 
 
 class Runner(Protocol):

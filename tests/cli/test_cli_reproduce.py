@@ -34,6 +34,13 @@ def test_a_dry_run_ends_with_what_is_left_to_do(length, said, tmp_path, capsys) 
     assert capsys.readouterr().out.splitlines()[-1].startswith(said)
 
 
+def test_an_equal_recipe_that_another_family_has_finished_is_done(tmp_path, capsys) -> None:
+    recipe = a_recipe("ours", "adaste", "cifar10-resnet18", epochs=60)
+    write_run(a_run(recipe, 93.0), folder_of("ours-cifar10-resnet18-adaste", recipe, tmp_path))
+    assert main(["reproduce", "ablation", "--methods", "released", "--dry-run", "--runs", str(tmp_path)]) == 0
+    assert "0 of 1 runs to do" in capsys.readouterr().out
+
+
 def test_runs_are_made_in_processes_of_their_own_and_say_what_they_lack(tmp_path, capsys) -> None:
     arguments = ["--only", "cifar10-vgg16", "--methods", "adaste", "--family", "ours", "--epochs", "1"]
     places = ["--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "nothing"), "--device", "cpu"]

@@ -233,6 +233,16 @@ def test_a_figure_shows_runs_of_one_length_where_all_methods_have_it(visit: Any,
     assert max(epochs_on_axis(page)) == 8
 
 
+def test_no_length_is_marked_as_chosen_while_a_figure_decides_it(visit: Any, tmp_path: Path) -> None:
+    page = page_of_lengths(visit, tmp_path, "ours", ("bayesbinn", 4), ("adaste", 4), ("adaste", 8))
+    page.click("#curve-controls [data-value=figure3]")
+    pressed = page.locator("#curve-controls [aria-label=Length] [aria-pressed=true]")
+    assert pressed.count() == 0  # its runs of 4 epochs are not the longest
+    page.click("#curve-controls [data-value=longest]")
+    assert pressed.inner_text() == "longest"
+    assert max(epochs_on_axis(page)) == 8
+
+
 def test_long_runs_are_not_hidden_by_shorter_ones_that_all_methods_have(visit: Any, tmp_path: Path) -> None:
     page = page_of_lengths(visit, tmp_path, "ours", ("full-precision", 4), ("adaste", 4), ("adaste", 500))
     page.click("#curve-controls [data-value=long-runs]")

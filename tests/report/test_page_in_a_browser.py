@@ -73,6 +73,19 @@ def test_the_best_epoch_and_another_length_can_be_chosen(visit: Any) -> None:
     assert "last 88.00" in page.locator(ADASTE_CELL).inner_text()
 
 
+def test_cells_of_different_lengths_are_not_offered_for_comparison_without_a_word(visit: Any, tmp_path: Path) -> None:
+    for method, epochs in (("adaste", 8), ("adaste", 4), ("pmf", 4)):
+        recipe = a_recipe("ours", method, RESNET, epochs=epochs)
+        write_run(a_run(recipe, 90.0), tmp_path / "runs" / recipe.digest)
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "mixed.html")]) == 0
+    page = visit()
+    page.goto((tmp_path / "mixed.html").as_uri())
+    note = page.locator("#table1 .mixed")
+    assert "longest runs, here of 8 and 4 epochs" in note.inner_text()
+    page.click("#table1 .table-head [data-value='4']")
+    assert note.count() == 0
+
+
 def test_rows_of_an_ablation_have_one_length(visit: Any) -> None:
     page = visit()
     row = page.locator("#ablation tr[data-method=printed]")

@@ -135,12 +135,14 @@ function placeChoice() {
   return row;
 }
 
+/* While a figure decides the length, none is chosen: it need not be the longest. */
 function lengthChoice(lengths) {
   const options = [["longest", "longest"], ...lengths.map((length) => [String(length), `${length} epochs`])];
+  const chosen = curves.length === null ? "longest" : String(curves.length);
   return choice(
     "Length",
     options,
-    curves.length === null ? "longest" : String(curves.length),
+    figureInForce() ? null : chosen,
     changed((value) => leaveFigure({ length: value === "longest" ? null : Number(value) })),
   );
 }

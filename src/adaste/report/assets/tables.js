@@ -48,9 +48,27 @@ function tableOf(table) {
     "div",
     { class: "table-block", id: table.name },
     make("div", { class: "table-head" }, make("h3", {}, table.heading), tableLengths(table, chosen)),
+    mixedNote(table, chosen),
     make("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": table.title }, shape(table, chosen)),
     notesOf(table),
   );
+}
+
+/* A long run beside a short one says nothing about methods: where cells differ in length, a note tells. */
+function mixedNote(table, chosen) {
+  const length = lengthOf(table, chosen);
+  const picked = table.rows.flatMap((row) =>
+    chosen.flatMap((family) => table.places.map((place) => pick(row, place, family, length).cell)),
+  );
+  const lengths = [...new Set(picked.filter(Boolean).map(({ epochs }) => epochs))].sort((one, other) => other - one);
+  return lengths.length < 2
+    ? null
+    : make(
+        "p",
+        { class: "hint mixed" },
+        `Each cell shows its longest runs, here of ${lengths.join(" and ")} epochs. ` +
+          "To compare methods with each other, choose one length above.",
+      );
 }
 
 /* How many cells have runs of each length, the longest first. */
