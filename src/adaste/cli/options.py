@@ -41,7 +41,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="change a field of the recipe, as in base.lr.start=0.1 or estimator=StraightThrough; may be repeated",
+        help="change a field of the recipe, as in base.weight_decay=0.01 or estimator=StraightThrough; may be repeated",
     )
     parser.add_argument("--epochs", metavar="N", help="length of the run; the same as --set epochs=N")
 
