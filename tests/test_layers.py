@@ -30,7 +30,7 @@ ROWS = [
     {"studies", "exporting"},
     {"paper"},
     {"report"},
-    {"console", "tensorboard", "cluster"},
+    {"console", "tensorboard", "cluster", "seeds"},
     {"cli"},
     {"__main__", "tied"},
     {"public"},
