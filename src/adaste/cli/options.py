@@ -58,8 +58,8 @@ def changes(arguments: argparse.Namespace) -> list[str]:
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
-    """A network that a run has left."""
-    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
+    """Networks that runs have left."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="folder of a run")
     parser.add_argument("--network", choices=NETWORKS, default="last", help="of which epoch (default: last)")
 
 
