@@ -13,7 +13,7 @@ from adaste.cells import Cell, cells_of, planned
 from adaste.compiled_step import CompiledStep
 from adaste.estimators import Estimator
 from adaste.guard import GradientGuard
-from adaste.refusals import check_devices, check_group, check_not_rounded, check_state
+from adaste.refusals import check_devices, check_group, check_not_rounded, check_state, warn_of_vectors
 from adaste.rules import RULES
 from adaste.schedules import Schedule, at_step
 from adaste.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
@@ -87,6 +87,7 @@ class LatentOptimizer(Optimizer):
             self._adopt_settings(group, of_base)
         self._keep_rates()
         self._write_weights(self._cells())
+        warn_of_vectors(self.param_groups)
 
     @property
     def steps(self) -> int:
@@ -133,6 +134,7 @@ class LatentOptimizer(Optimizer):
             self._adopt_settings(group, self.base.param_groups[-1])
             self._keep_rates()
             self._write_weights([cell for cell in self._cells() if cell.group == len(self.param_groups) - 1])
+            warn_of_vectors([group])
 
     @overload
     def step(self, closure: None = None) -> None: ...
