@@ -18,7 +18,7 @@ ROWS = [
     {"shards", "weights", "rules", "guard", "settings"},
     {"stepping", "refusals", "states"},
     {"cells", "mathematics"},
-    {"compiled_step"},
+    {"compiled_step", "touched"},
     {"optim"},
     {"inspection", "admitted", "distributed", "sync_norm", "watch"},
     {"engine"},
