@@ -91,6 +91,11 @@ def parameters(device: torch.device, dtype: torch.dtype = torch.float32) -> list
     return weights
 
 
+def named(weights: list[nn.Parameter]) -> list[tuple[str, nn.Parameter]]:
+    """The bias is to be binary, too; that it is meant is said by names."""
+    return [(f"weight {place}", weight) for place, weight in enumerate(weights)]
+
+
 class ByteCounter(TorchDispatchMode):
     """Adds up what every operator reads and writes."""
 
@@ -203,7 +208,9 @@ def measure(name: str, device: torch.device, dtype: torch.dtype, rounds: int, re
     for compiled in (False, True):
         weights = parameters(device, dtype)
         count = sum(weight.numel() for weight in weights)
-        optimizer = LatentOptimizer(weights, base=SGD, estimator=estimator, averaging=averaging, compile=compiled)
+        optimizer = LatentOptimizer(
+            named(weights), base=SGD, estimator=estimator, averaging=averaging, compile=compiled
+        )
         optimizer.step()
         moved = compiled_bytes(optimizer) if compiled else eager_bytes(optimizer.step)
         row = {
@@ -226,7 +233,7 @@ def profile(name: str) -> None:
     """
     estimator, averaging = ROWS[name]
     optimizer = LatentOptimizer(
-        parameters(torch.device("cuda")), base=SGD, estimator=estimator, averaging=averaging, compile=True
+        named(parameters(torch.device("cuda"))), base=SGD, estimator=estimator, averaging=averaging, compile=True
     )
     for _ in range(3):
         optimizer.step()

@@ -121,6 +121,20 @@ def test_a_learning_rate_set_by_hand_reaches_a_captured_step() -> None:
         assert torch.equal(one, other)
 
 
+def test_a_graph_may_hold_weights_that_are_changed_and_put_back() -> None:
+    model = cuda_model()
+    optimizer = METHODS["BinaryConnect"].optimizer(model, compile=True)
+    gradients(model, 0)
+    for _ in range(3):
+        optimizer.step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), torch.no_grad():
+        model[0].weight.add_(1.0).sub_(1.0)
+        optimizer.step()
+    graph.replay()
+    assert optimizer.steps == 4
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", ["full precision", "AdaSTE, annealed", "MD-tanh", "BinaryConnect"])
 def test_a_poisoned_gradient_leaves_its_latent_and_is_reported(name: str, compiled: bool) -> None:

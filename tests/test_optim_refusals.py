@@ -1,6 +1,7 @@
-"""What a LatentOptimizer cannot train: a specific message, and nothing changed."""
+"""What a LatentOptimizer cannot train, with nothing changed, or may train by mistake: a specific message."""
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from contract.methods import small_model
 from latent_optimizers import SGD, make
 from torch import nn
 
-from adaste import AdaSTE, BinaryConnect, LatentOptimizer, Linear
+from adaste import AdaSTE, BinaryConnect, FullPrecision, LatentOptimizer, Linear, binary_weights
 
 
 @pytest.mark.parametrize("averaging", [-0.1, 1.0, 1.5, float("nan"), "fast", Linear(start=0.5, stop=1.0, length=3)])
@@ -54,3 +55,31 @@ def test_weights_on_several_devices_cannot_be_captured() -> None:
     parameters = [nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2, 2, device="meta"))]
     with pytest.raises(ValueError, match=r"one device, got \['cpu', 'meta'\]"):
         LatentOptimizer(parameters, base=SGD, estimator=BinaryConnect(), capturable=True)
+
+
+WARNING = r"2 of 4 parameters .*fewer than 2 dimensions.*adaste\.binary_weights\(model\) leaves these real"
+
+
+def test_all_parameters_of_a_network_are_taken_with_a_warning_that_says_what_to_use() -> None:
+    with pytest.warns(UserWarning, match=WARNING) as made:
+        optimizer = LatentOptimizer(small_model().parameters(), base=SGD, estimator=BinaryConnect())
+    with pytest.warns(UserWarning, match=WARNING) as added:
+        optimizer.add_param_group({"params": small_model().parameters()})
+    assert [warning.filename for warning in (*made, *added)] == [__file__] * 2
+
+
+@pytest.mark.parametrize(
+    ("choose", "estimator"),
+    [
+        (binary_weights, BinaryConnect()),
+        (lambda model: binary_weights(model, include="*"), BinaryConnect()),
+        (lambda model: [{"lr": 0.5, **group} for group in binary_weights(model, include="*")], BinaryConnect()),
+        (lambda model: model.parameters(), FullPrecision()),
+        (lambda model: [model[0].bias], BinaryConnect()),
+    ],
+    ids=["by default", "everything", "everything, with a rate", "full precision", "vectors alone"],
+)
+def test_what_was_chosen_is_taken_without_a_word(choose, estimator) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LatentOptimizer(choose(small_model()), base=SGD, estimator=estimator)

@@ -1,6 +1,7 @@
 """Changes of a recipe written as text."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -10,7 +11,8 @@ from adaste.bases import SGD
 from adaste.models import VGG, ResNet
 from adaste.overrides import override
 from adaste.recipe import Recipe
-from adaste.schedules import Geometric
+from adaste.recipes import RECIPES, recipe
+from adaste.schedules import Geometric, schedules_in
 
 RECIPE = Recipe(
     data="cifar10",
@@ -73,10 +75,10 @@ def test_no_assignments_leave_the_recipe_alone() -> None:
         ("basis.lr=1", "basis is no field of Recipe; near it: base"),
         ("network.depth.x=1", "nothing inside network.depth, which is 18"),
         ("augmentation.0=1", "give augmentation as a whole"),
-        ("estimator=StraightTrough", "must be a Estimator, got 'StraightTrough'; near it: StraightThrough"),
-        ("estimator=SGD", "estimator must be a Estimator, got a SGD"),
+        ("estimator=StraightTrough", "must be an Estimator, got 'StraightTrough'; near it: StraightThrough"),
+        ("estimator=SGD", "estimator must be an Estimator, got an SGD"),
         ("estimator=Scaled", r"estimator\.estimator is missing"),
-        ("estimator=3", "estimator must be a Estimator, got 3"),
+        ("estimator=3", "estimator must be an Estimator, got 3"),
         ("base.lr=fast", r"base\.lr=fast: base\.lr must be a number or a Schedule, got 'fast'"),
         ("base.lr=NaN", r"base\.lr must be a finite number"),
         ("base.lr=1e999", r"base\.lr must be a finite number"),
@@ -98,6 +100,16 @@ def test_bad_assignments_are_refused_with_their_text_and_the_reason(text: str, m
     with pytest.raises(ValueError, match=message) as refusal:
         override(RECIPE, [text])
     assert text in str(refusal.value)
+
+
+def test_the_example_given_where_an_assignment_is_none_suits_every_recipe_and_takes_no_schedule_away() -> None:
+    with pytest.raises(ValueError, match="key=value") as refusal:
+        override(RECIPE, ["epochs"])
+    (example,) = re.findall(r"as in (\S+=\S+)\)", str(refusal.value))
+    for name in RECIPES:
+        made = recipe(name)
+        changed = override(made, [example])
+        assert changed != made and schedules_in(changed) == schedules_in(made)
 
 
 def test_what_could_not_be_read_back_from_json_is_refused() -> None:

@@ -108,7 +108,8 @@ def test_a_run_whose_node_is_lost_goes_on_elsewhere_and_gives_the_same_bits(
     chosen = ["study", "digits.json", "--seeds", "0,1", "--save-every", "0.2"]
     assert main([*chosen, "--ray", nodes.address, *ONE_THREAD]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert sorted(line.split(":")[0] for line in lines) == ["digits, seed 0", "digits, seed 1"]  # and nothing of Ray's
+    told = sorted(line.split(":")[0] for line in lines)
+    assert told == ["digits, 2 seeds", "digits, seed 0", "digits, seed 1"]  # and nothing of Ray's
     resumed = [(start["from_epoch"], start["from_step"]) > (0, 0) for start in starts_of(jobs[0].folder)]
     assert resumed == [False, True]
     assert len(starts_of(jobs[1].folder)) == 1

@@ -109,7 +109,7 @@ def test_another_seed_reaches_the_random_numbers_of_the_estimator() -> None:
         ({"data": ""}, "data must name a set of images"),
         ({"data": None}, "data must be text"),
         ({"network": "resnet"}, "network must be a Network, got 'resnet'"),
-        ({"estimator": None}, "estimator must be a Estimator"),
+        ({"estimator": None}, "estimator must be an Estimator"),
         ({"base": 0.1}, "base must be a Base"),
         ({"averaging": 1.0}, "averaging must be at least 0 and below 1"),
         ({"averaging": Linear(start=0.5, stop=1.0, length=3)}, "averaging must be at least 0 and below 1"),
@@ -143,7 +143,7 @@ def test_bad_settings_are_refused_when_made(change, message) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"kind": "AdaSTE"}', "must be a Recipe, got a AdaSTE"),
+        ('{"kind": "AdaSTE"}', "must be a Recipe, got an AdaSTE"),
         ("[]", "must be a Recipe"),
         ('{"kind": "Recipe"}', "data is missing"),
         ("{", "Expecting property name"),

@@ -25,6 +25,7 @@ from small_runs import (
 )
 
 from adaste.checkpoint import Checkpoints, load
+from adaste.distributed import World
 from adaste.estimators import StraightThrough
 from adaste.recipe import Recipe
 from adaste.records import Record
@@ -126,6 +127,24 @@ def test_a_method_of_ones_own_is_refused_before_it_trains_for_a_run_that_nobody_
     with pytest.raises(ValueError, match=r"unknown kind 'OnesOwn'.*Training trains by any recipe and writes nothing"):
         small_run(recipe, tmp_path)
     assert not (tmp_path / "recipe.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "processes", "message"),
+    [
+        ({"batch": 101}, 1, "100 images for batches of 101"),
+        ({"batch": 16, "holdout": 90}, 1, "10 images for batches of 16"),
+        ({"holdout": 100}, 1, "holdout must leave images"),
+        ({"batch": 16}, 3, "must be a multiple of 3, got 16"),
+    ],
+)
+def test_a_batch_that_does_not_suit_is_refused_before_anything_is_written(
+    tmp_path, changes, processes, message
+) -> None:
+    made, world = small_recipe(**changes), World(rank=0, size=processes)
+    with pytest.raises(ValueError, match=message):
+        run(made, tmp_path / "run", small_data(), device=CPU, world=world)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_of_another_recipe_is_refused_and_left_alone(tmp_path) -> None:

@@ -188,6 +188,18 @@ def test_bad_json_is_refused_with_the_place_and_the_reason(plain, message):
         from_plain(plain, TABLE)
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        *(("AdaSTE", "an AdaSTE"), ("SGD", "an SGD"), ("MLP", "an MLP")),
+        *(("Scaled", "a Scaled"), ("VGG", "a VGG"), ("Unit", "a Unit")),
+    ],
+)
+def test_a_class_has_the_article_its_name_is_spoken_with(kind, words):
+    with pytest.raises(ValueError, match=f"must be a Leaf, got {words}$"):
+        from_plain({"kind": kind}, ADMITTED, expected=Leaf)
+
+
 def test_errors_inside_methods_name_their_place():
     plain = to_plain(adaste.Scaled(adaste.AdaSTE()))
     plain["estimator"]["mu"] = {"kind": "Geometric", "start": -1, "stop": 1, "length": 3}

@@ -67,7 +67,13 @@ def require_finite(name: str, value: float) -> None:
 def require_kind(name: str, value: Any, kind: type, *, optional: bool = False) -> None:
     """Check that `value` is an instance of `kind`, or None where that is allowed."""
     if not (isinstance(value, kind) or (optional and value is None)):
-        raise ValueError(f"{name} must be a {kind.__name__}{' or None' if optional else ''}, got {value!r}")
+        raise ValueError(f"{name} must be {with_article(kind.__name__)}{' or None' if optional else ''}, got {value!r}")
+
+
+def with_article(name: str) -> str:
+    """The name of a class with "a" or "an" before it; one that begins with two capitals is spelt: an SGD, a VGG."""
+    vowels = "AEFHILMNORSX" if name[:2].isupper() else "AEIO"
+    return f"{'an' if name[0] in vowels else 'a'} {name}"
 
 
 def near(name: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from adaste.cells import Cell, cells_of, planned
 from adaste.compiled_step import CompiledStep
 from adaste.estimators import Estimator
 from adaste.guard import GradientGuard
-from adaste.refusals import check_devices, check_group, check_not_rounded, check_state
+from adaste.refusals import check_devices, check_group, check_not_rounded, check_state, warn_of_vectors
 from adaste.rules import RULES
 from adaste.schedules import Schedule, at_step
 from adaste.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
@@ -28,6 +28,7 @@ from adaste.states import (
     states_in_order,
 )
 from adaste.stepping import Job, Method, Moment, moments_at, reference_step, two_moments
+from adaste.touched import Writes, warn_of_lost
 
 
 class LatentOptimizer(Optimizer):
@@ -53,8 +54,9 @@ class LatentOptimizer(Optimizer):
 
     Making it overwrites the weights of the network by what the estimator gives for the first step. The latents are
     float32 (float64 for float64 weights), whatever the type of the weights. A network loaded from a file is loaded
-    before its optimizer is made, or together with the optimizer's own state. Under DDP all ranks must start from the
-    same weights when the optimizer is made (after wrapping the model they do).
+    before its optimizer is made, or together with the optimizer's own state; else the next step undoes it, with a
+    warning. Under DDP all ranks must start from the same weights when the optimizer is made (after wrapping the model
+    they do).
     """
 
     base: Optimizer
@@ -75,6 +77,7 @@ class LatentOptimizer(Optimizer):
         self._compiled = CompiledStep()
         self._rates: dict[int, Tensor] = {}
         self._rounded = False
+        self._writes = Writes()
         super().__init__(params, {"estimator": estimator, "averaging": averaging})
         if compile or capturable:
             self._steps = torch.zeros((), dtype=torch.int64, device=check_devices(self.param_groups))
@@ -87,6 +90,8 @@ class LatentOptimizer(Optimizer):
             self._adopt_settings(group, of_base)
         self._keep_rates()
         self._write_weights(self._cells())
+        self._writes.accept(self._cells())
+        warn_of_vectors(self.param_groups)
 
     @property
     def steps(self) -> int:
@@ -133,6 +138,7 @@ class LatentOptimizer(Optimizer):
             self._adopt_settings(group, self.base.param_groups[-1])
             self._keep_rates()
             self._write_weights([cell for cell in self._cells() if cell.group == len(self.param_groups) - 1])
+            warn_of_vectors([group])
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -152,6 +158,7 @@ class LatentOptimizer(Optimizer):
                 loss = closure()
         with torch.no_grad():
             cells = list(self._cells())
+            warn_of_lost(self._with_estimators(self._writes.by_others(cells)))
             moving = [cell for cell in cells if cell.moves]
             moments, jobs = self._plan(moving, names=[cell.name for cell in cells])
             self._keep_rates()
@@ -165,6 +172,7 @@ class LatentOptimizer(Optimizer):
                 self._steps += 1
             # A latent without gradient stays, but its weight follows an annealed map.
             self._write_weights([cell for cell in cells if not cell.moves])
+            self._writes.accept(cells)
         return loss
 
     @contextmanager
@@ -176,6 +184,8 @@ class LatentOptimizer(Optimizer):
         self.check_gradients()
         forget_gathered(model)
         cells = list(self._cells())
+        if not self._rounded:
+            warn_of_lost(self._with_estimators(self._writes.by_others(cells)))
         kept = [local(cell.weight.detach()).clone() for cell in cells]
         nested, self._rounded = self._rounded, True
         try:
@@ -188,6 +198,7 @@ class LatentOptimizer(Optimizer):
             with torch.no_grad():
                 for cell, weight in zip(cells, kept, strict=True):
                     local(cell.weight).copy_(weight)
+            self._writes.accept(cells)
             forget_gathered(model)
 
     def check_gradients(self) -> None:
@@ -247,6 +258,7 @@ class LatentOptimizer(Optimizer):
         self._steps = self._steps.fill_(steps) if isinstance(self._steps, Tensor) else steps
         self._guard.forget()  # the steps that met it are left behind
         self._write_weights(cells, unless_close=True)
+        self._writes.accept(cells)
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
@@ -259,6 +271,7 @@ class LatentOptimizer(Optimizer):
         super().__setstate__(state)
         if "_guard" not in self.__dict__:
             self._guard, self._compiled, self._rates, self._rounded = GradientGuard(), CompiledStep(), {}, False
+            self._writes = Writes()
 
     def _cells(self) -> Iterator[Cell]:
         return cells_of(self.param_groups, self.state)

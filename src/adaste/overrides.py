@@ -1,4 +1,4 @@
-"""Changes of a recipe written as text: `base.lr=0.1`, `estimator=StraightThrough`, `augmentation=[]`."""
+"""Changes of a recipe written as text: `base.weight_decay=0.01`, `estimator=StraightThrough`, `augmentation=[]`."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
     for assignment in assignments:
         key, equals, text = (part.strip() for part in assignment.partition("="))
         if not key or not equals:
-            raise ValueError(f"an override is written key=value (as in base.lr=0.1), got {assignment!r}")
+            raise ValueError(f"an override is written key=value (as in base.weight_decay=0.01), got {assignment!r}")
         try:
             recipe = _assigned(recipe, key.split("."), text, within="")
         except ValueError as error:

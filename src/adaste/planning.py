@@ -5,12 +5,22 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from adaste.augment import Augmentation, of_rank, order_of_epoch
+from adaste.augment import Augmentation, of_rank, order_of_epoch, steps_of_epoch
 from adaste.bases import rate_at
+from adaste.data import Dataset
 from adaste.distributed import World
 from adaste.engine import RATES, Feed
 from adaste.recipe import Recipe
 from adaste.schedules import Schedule
+
+
+def steps_of_recipe(recipe: Recipe, dataset: Dataset, world: World) -> int:
+    """The steps of an epoch; an error where the recipe's batch suits not the images left to train with, or `world`."""
+    images = len(dataset.train)
+    if recipe.holdout >= images:
+        raise ValueError(f"holdout must leave images to train with: there are {images}, got {recipe.holdout}")
+    world.share(recipe.batch)
+    return steps_of_epoch(count=images - recipe.holdout, batch=recipe.batch)
 
 
 class Planner:

@@ -1,6 +1,7 @@
-"""What LatentOptimizer refuses, each with a message that says what, why, given and allowed."""
+"""What LatentOptimizer refuses or warns of, each with a message that says what, why, given and allowed."""
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,22 @@ def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Ma
         if parameter in seen:
             raise ValueError(f"{name} is in the optimizer twice, also as {seen[parameter]}: one latent per weight")
         seen[parameter] = name
+
+
+def warn_of_vectors(groups: Sequence[Mapping[str, Any]]) -> None:
+    """Groups that look like all parameters of a network; called by what a user calls."""
+    for group in groups:
+        # Those of binary_weights have names: who took it has chosen, also where everything is to be binary.
+        if not group["estimator"].binary or "param_names" in group:
+            continue
+        vectors = sum(parameter.dim() < 2 for parameter in group["params"])
+        if 0 < vectors < len(group["params"]):  # vectors alone are hardly a network's
+            warnings.warn(
+                f"{vectors} of {len(group['params'])} parameters that are to be binary have fewer than 2 dimensions, "
+                "as biases and norms have: adaste.binary_weights(model) leaves these real; its include='*' takes all, "
+                "if that is meant",
+                stacklevel=3,
+            )
 
 
 def check_state(

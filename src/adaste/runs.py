@@ -32,6 +32,7 @@ from adaste.files import append, remove_unfinished, write_atomically
 from adaste.histogram import histogram
 from adaste.locks import alone_in
 from adaste.observer import SILENT, Observer
+from adaste.planning import steps_of_recipe
 from adaste.recipe import Recipe
 from adaste.records import DivergedError, Record
 from adaste.results import Result, best_of, claim, read_result
@@ -94,6 +95,7 @@ def run(
 
     A finished run is not run again. Ctrl-C and SIGTERM save and raise StoppedError.
     """
+    steps_of_recipe(recipe, dataset, world)  # an error, before anything is written, where its batch does not suit
     folder.mkdir(parents=True, exist_ok=True)
     with alone_in(folder) if world.leads else nullcontext():
         if world.leads:

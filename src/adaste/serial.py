@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from adaste.checks import near
+from adaste.checks import near, with_article
 from adaste.schedules import describe
 
 _NAMES: Mapping[Any, str] = types.MappingProxyType(
@@ -41,7 +41,7 @@ def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any,
     """
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if isinstance(kind, str) and kind in admitted and not admits(expected, admitted[kind]):
-        raise ValueError(f"{_place(where)} must be {in_words(expected)}, got a {kind}")
+        raise ValueError(f"{_place(where)} must be {in_words(expected)}, got {with_article(kind)}")
     return _checked(_made(plain, admitted, where), expected, where)
 
 
@@ -151,7 +151,7 @@ def in_words(hint: Any) -> str:
         if others == [Ellipsis]:
             return f"a list, each of it {in_words(first)}"
         return f"a list of {1 + len(others)}: {', '.join(in_words(part) for part in (first, *others))}"
-    return _NAMES.get(hint) or f"a {hint.__name__}"
+    return _NAMES.get(hint) or with_article(hint.__name__)
 
 
 def _elements_fit(value: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
@@ -184,7 +184,9 @@ def _object(plain: dict[str, Any], admitted: Mapping[str, type], where: str) -> 
     for field in dataclasses.fields(admitted[kind]):
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and field.name not in given:
-            raise ValueError(f"{_under(where, field.name)} is missing: a {kind} needs it{near(field.name, given)}")
+            raise ValueError(
+                f"{_under(where, field.name)} is missing: {with_article(kind)} needs it{near(field.name, given)}"
+            )
     parts = {
         name: from_plain(part, admitted, expected=hints[name], where=_under(where, name))
         for name, part in given.items()

@@ -32,7 +32,7 @@ from adaste.engine import (
 from adaste.guard import NonFiniteGradientError
 from adaste.network import build_network, dtype_of
 from adaste.optim import LatentOptimizer
-from adaste.planning import Planner
+from adaste.planning import Planner, steps_of_recipe
 from adaste.recipe import Recipe
 from adaste.records import DivergedError, Record
 from adaste.schedules import Schedule, at_step
@@ -65,10 +65,9 @@ class Training:
     ) -> None:
         self.recipe, self.dataset, self.world = recipe, dataset, world
         self.epoch, self.step = 0, 0
-        kept, self._held_out = _divided(dataset.train, recipe.holdout)
+        self.steps_per_epoch = steps_of_recipe(recipe, dataset, world)
         self._share = world.share(recipe.batch)
-        self.steps_per_epoch = len(kept) // recipe.batch
-        order_of_epoch(seed=0, epoch=0, count=len(kept), batch=recipe.batch)  # an error where there are too few images
+        kept, self._held_out = _divided(dataset.train, recipe.holdout)
         self.model = build_network(recipe, dataset, device)
         if recipe.sync_norm and world.size > 1:
             synchronize_norms(self.model)
@@ -291,7 +290,5 @@ def _divided(split: Split, held_out: int) -> tuple[Split, Split]:
     """The images to train with, and those set aside: the same for every seed."""
     if held_out == 0:
         return split, split
-    if held_out >= len(split):
-        raise ValueError(f"holdout must leave images to train with: there are {len(split)}, got {held_out}")
     order = torch.randperm(len(split), generator=generator(0, 0, "holdout")).numpy()
     return subset(split, np.sort(order[held_out:])), subset(split, np.sort(order[:held_out]))

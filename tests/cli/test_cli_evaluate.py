@@ -30,6 +30,14 @@ def test_evaluation_gives_exactly_what_was_recorded(call, trained: Path, which: 
     assert f"{getattr(result, f'{which}_accuracy'):.2f} %" in now
 
 
+def test_several_runs_are_evaluated_one_after_the_other(call, trained: Path, tmp_path: Path) -> None:
+    other = copied(trained, tmp_path / "other")
+    alone = call("evaluate", str(trained))[1].splitlines()
+    code, out, _ = call("evaluate", str(trained), str(other))
+    assert code == 0
+    assert out.splitlines() == [*alone, alone[0].replace(str(trained), str(other)), *alone[1:]]
+
+
 def test_a_folder_that_is_no_run_or_an_unfinished_one_is_refused(call, trained: Path, tmp_path: Path) -> None:
     code, _, err = call("evaluate", str(tmp_path))
     assert code == 1 and "not the folder of a run" in err

@@ -22,7 +22,7 @@ import adaste
     ],
 )
 def test_a_part_of_the_wrong_kind_is_refused(make, name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be a .*, got "):
+    with pytest.raises(ValueError, match=f"{name} must be an? .*, got "):
         make()
 
 

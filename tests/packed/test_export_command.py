@@ -139,6 +139,13 @@ def test_a_folder_that_is_no_run_is_refused(command, tmp_path: Path) -> None:
     assert code == 1 and "is not the folder of a run" in printed
 
 
+def test_of_several_runs_one_is_to_be_chosen(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "digits.safetensors"
+    assert main(["export", str(trained), str(tmp_path), str(path)]) == 1
+    assert f"one run, got {trained}, {tmp_path}: choose one" in capsys.readouterr().err
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("arguments", [[], ["--int8"]])
 def test_without_the_packages_onnx_says_what_to_install(command, monkeypatch, arguments: list[str]) -> None:
     importing = builtins.__import__

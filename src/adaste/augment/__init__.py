@@ -15,7 +15,7 @@ from adaste.augment.augmentation import Augmentation, of_rank, of_step
 from adaste.augment.base import Batch, Epoch, Transform
 from adaste.augment.cutout import Cutout
 from adaste.augment.pairs import CutMix, Mixup, loss
-from adaste.augment.randomness import generator, order_of_epoch
+from adaste.augment.randomness import generator, order_of_epoch, steps_of_epoch
 from adaste.augment.spatial import CenterCrop, Crop, Flip, RandomResizedCrop
 
 __all__ = [
@@ -35,4 +35,5 @@ __all__ = [
     "of_rank",
     "of_step",
     "order_of_epoch",
+    "steps_of_epoch",
 ]

@@ -17,11 +17,8 @@ def generator(seed: int, epoch: int, purpose: str) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
 
 
-def order_of_epoch(*, seed: int, epoch: int, count: int, batch: int) -> Tensor:
-    """The images of each step of an epoch, (steps, batch): a random permutation without its last incomplete batch.
-
-    Every epoch drops other images.
-    """
+def steps_of_epoch(*, count: int, batch: int) -> int:
+    """How many whole batches there are in so many images; an error where there is none."""
     require_count("batch", batch, least=1)
     require_count("count", count, least=1)
     if count < batch:
@@ -29,5 +26,13 @@ def order_of_epoch(*, seed: int, epoch: int, count: int, batch: int) -> Tensor:
             f"an epoch needs at least one whole batch (the last incomplete one is dropped), "
             f"got {count} images for batches of {batch}"
         )
-    steps = count // batch
+    return count // batch
+
+
+def order_of_epoch(*, seed: int, epoch: int, count: int, batch: int) -> Tensor:
+    """The images of each step of an epoch, (steps, batch): a random permutation without its last incomplete batch.
+
+    Every epoch drops other images.
+    """
+    steps = steps_of_epoch(count=count, batch=batch)
     return torch.randperm(count, generator=generator(seed, epoch, "order"))[: steps * batch].view(steps, batch)

@@ -34,9 +34,11 @@ def act(arguments: argparse.Namespace) -> int:
     from adaste.evaluate import network_of_run
     from adaste.exporting import export
 
+    if len(arguments.runs) > 1:
+        raise ValueError(f"a file holds the network of one run, got {', '.join(map(str, arguments.runs))}: choose one")
     if arguments.calibrate and not arguments.int8:
         raise ValueError("--calibrate is for 8-bit integers: it needs --int8")
-    exported = network_of_run(arguments.run, arguments.network)
+    exported = network_of_run(arguments.runs[0], arguments.network)
     dataset = load(exported.recipe.data, arguments.data)
     calibrate = (arguments.calibrate or 200) if arguments.int8 else None
     written = export(exported, dataset, arguments.file, calibrate=calibrate)

@@ -41,7 +41,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="change a field of the recipe, as in base.lr.start=0.1 or estimator=StraightThrough; may be repeated",
+        help="change a field of the recipe, as in base.weight_decay=0.01 or estimator=StraightThrough; may be repeated",
     )
     parser.add_argument("--epochs", metavar="N", help="length of the run; the same as --set epochs=N")
 
@@ -58,8 +58,8 @@ def changes(arguments: argparse.Namespace) -> list[str]:
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
-    """A network that a run has left."""
-    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
+    """Networks that runs have left."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="folder of a run")
     parser.add_argument("--network", choices=NETWORKS, default="last", help="of which epoch (default: last)")
 
 

@@ -91,13 +91,16 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
 
 
 def _run(jobs: Sequence["Job"], runner: "Runner", arguments: argparse.Namespace, console: "Console") -> int:
-    from adaste.console import Lines, LiveTable
+    from adaste.console import Lines, LiveTable, Quiet
+    from adaste.seeds import over_seeds
     from adaste.studies import State, Study
 
     _prepare_data(jobs, arguments.data)
     study = Study(jobs, runner)
     with LiveTable(console) if sys.stdout.isatty() else Lines(console) as display:
         statuses = study.run(display)
+    for line in over_seeds(statuses):
+        Quiet(console).says(line)
     if any(status.state is State.FAILED for status in statuses):
         return 1
     return 0 if study.stopped_by is None else 128 + study.stopped_by
