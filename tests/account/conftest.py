@@ -1,0 +1,40 @@
+"""The committed runs, and the pages that tell of them."""
+
+import pytest
+from pages import ROOT, words
+from runs_in_words import Found
+
+from adaste.paper.collection import Collection, Run, collect
+
+
+@pytest.fixture(scope="module")
+def committed() -> Collection:
+    return collect(ROOT / "results")
+
+
+@pytest.fixture(scope="module")
+def account() -> str:
+    return words("docs/reproducing.md")
+
+
+@pytest.fixture(scope="module")
+def readme() -> str:
+    return words("README.md")
+
+
+@pytest.fixture(scope="module")
+def found(committed: Collection) -> Found:
+    """The run of that name and length with the first seed, or that of a recipe which was mended since."""
+
+    def run_of(name: str, epochs: int = 60, *, mended: bool = False, digest: str = "") -> Run:
+        (run,) = (
+            run
+            for run in committed.runs
+            if run.folder.name.rpartition("-")[0] == name
+            and bool(run.addresses) is not mended
+            and run.digest.startswith(digest)
+            and (run.recipe.epochs, run.recipe.seed) == (epochs, 0)
+        )
+        return run
+
+    return run_of
