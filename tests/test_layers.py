@@ -6,7 +6,7 @@ from pathlib import Path
 import adaste
 
 ROWS = [
-    {"extras", "checks", "locks"},
+    {"extras", "checks", "locks", "warned"},
     {"schedules", "records", "signals", "startup", "compiling", "leftovers", "children", "connecting"},
     {"histogram"},
     {"files", "serial"},

@@ -60,6 +60,12 @@ def test_a_package_that_is_not_there_is_no_error(tmp_path) -> None:
     assert sys.pycache_prefix == before
 
 
+def test_importing_the_package_does_not_load_the_compiler() -> None:
+    program = "import sys, adaste; adaste.LatentOptimizer; print('torch._dynamo' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.strip() == "False"
+
+
 def test_libraries_a_killed_linker_left_empty_are_removed_from_the_cache_of_torch(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     (tmp_path / "ab").mkdir()

@@ -1,6 +1,5 @@
 """What is compiled for one optimizer, and whether a step can and should be the compiled one."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from adaste.schedules import Scalar, Schedule
 from adaste.settings import base_settings
 from adaste.shards import local
 from adaste.stepping import Job, Moment, TwoMoments, compiled, fused_step, two_moments
+from adaste.warned import warn_user
 
 # The compiler gives up with an error after eight versions of one function.
 _MOST_COMPILATIONS = 4
@@ -86,11 +86,10 @@ class CompiledStep:
             return True
         if not self._warned:
             self._warned = True
-            warnings.warn(
+            warn_user(
                 f"settings of {kind_of_base} other than the learning rate, or which parameters have a gradient, have "
                 f"changed {_MOST_COMPILATIONS} times, and each change compiles the step anew: it goes on uncompiled, "
-                "but for what is compiled already. A schedule that cycles momentum does this (cycle_momentum=False)",
-                stacklevel=5,  # who called the optimizer's step
+                "but for what is compiled already. A schedule that cycles momentum does this (cycle_momentum=False)"
             )
         return False
 

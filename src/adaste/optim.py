@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from adaste.cells import Cell, cells_of, planned
 from adaste.compiled_step import CompiledStep
+from adaste.compiling import untraced
 from adaste.estimators import Estimator
 from adaste.guard import GradientGuard
 from adaste.refusals import check_devices, check_group, check_not_rounded, check_state, warn_of_vectors
@@ -144,6 +145,7 @@ class LatentOptimizer(Optimizer):
     def step(self, closure: None = None) -> None: ...
     @overload
     def step(self, closure: Callable[[], float]) -> float: ...
+    @untraced
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """One step of all parameters that have a gradient; a latent without one does not move.
 
@@ -181,26 +183,14 @@ class LatentOptimizer(Optimizer):
 
         Under FSDP2 pass the `model`: it may still hold gathered weights of before, and must be told to forget them.
         """
-        self.check_gradients()
-        forget_gathered(model)
-        cells = list(self._cells())
-        if not self._rounded:
-            warn_of_lost(self._with_estimators(self._writes.by_others(cells)))
-        kept = [local(cell.weight.detach()).clone() for cell in cells]
-        nested, self._rounded = self._rounded, True
+        kept, nested = self._kept_weights(model), self._rounded
         try:
-            with torch.no_grad():
-                for cell, estimator in self._with_estimators(cells):
-                    local(cell.weight).copy_(cell.exported(estimator))
+            self._round_weights()
             yield
         finally:
-            self._rounded = nested
-            with torch.no_grad():
-                for cell, weight in zip(cells, kept, strict=True):
-                    local(cell.weight).copy_(weight)
-            self._writes.accept(cells)
-            forget_gathered(model)
+            self._put_back(kept, model, rounded=nested)
 
+    @untraced
     def check_gradients(self) -> None:
         """Raise now if a step on a GPU met a gradient that is not finite; waits for the GPU."""
         self._guard.raise_pending([cell.name for cell in self._cells()])
@@ -281,6 +271,33 @@ class LatentOptimizer(Optimizer):
         for cell in cells:
             estimator = at_step(self.param_groups[cell.group]["estimator"], self._steps)
             yield cell, estimator.on_parameter(cell.slot, first_element(cell.weight))
+
+    @untraced
+    @torch.no_grad()
+    def _kept_weights(self, model: nn.Module | None) -> list[tuple[Cell, Tensor]]:
+        """All weights with copies of them, before others are written for a while."""
+        self.check_gradients()
+        forget_gathered(model)
+        cells = list(self._cells())
+        if not self._rounded:
+            warn_of_lost(self._with_estimators(self._writes.by_others(cells)))
+        return [(cell, local(cell.weight).clone()) for cell in cells]
+
+    @untraced
+    @torch.no_grad()
+    def _round_weights(self) -> None:
+        self._rounded = True
+        for cell, estimator in self._with_estimators(self._cells()):
+            local(cell.weight).copy_(cell.exported(estimator))
+
+    @untraced
+    @torch.no_grad()
+    def _put_back(self, kept: list[tuple[Cell, Tensor]], model: nn.Module | None, *, rounded: bool) -> None:
+        self._rounded = rounded
+        for cell, weight in kept:
+            local(cell.weight).copy_(weight)
+        self._writes.accept(cell for cell, _ in kept)
+        forget_gathered(model)
 
     @torch.no_grad()
     def _write_weights(self, cells: Iterable[Cell], *, unless_close: bool = False) -> None:

@@ -1,7 +1,6 @@
 """What LatentOptimizer refuses or warns of, each with a message that says what, why, given and allowed."""
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from adaste.checks import require
 from adaste.estimators import Estimator
 from adaste.schedules import describe
 from adaste.shards import local
+from adaste.warned import warn_user
 
 
 def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Mapping[Tensor, str]) -> None:
@@ -34,18 +34,17 @@ def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Ma
 
 
 def warn_of_vectors(groups: Sequence[Mapping[str, Any]]) -> None:
-    """Groups that look like all parameters of a network; called by what a user calls."""
+    """Groups that look like all parameters of a network."""
     for group in groups:
         # Those of binary_weights have names: who took it has chosen, also where everything is to be binary.
         if not group["estimator"].binary or "param_names" in group:
             continue
         vectors = sum(parameter.dim() < 2 for parameter in group["params"])
         if 0 < vectors < len(group["params"]):  # vectors alone are hardly a network's
-            warnings.warn(
+            warn_user(
                 f"{vectors} of {len(group['params'])} parameters that are to be binary have fewer than 2 dimensions, "
                 "as biases and norms have: adaste.binary_weights(model) leaves these real; its include='*' takes all, "
-                "if that is meant",
-                stacklevel=3,
+                "if that is meant"
             )
 
 

@@ -5,7 +5,6 @@ counts the writes into every tensor. So a step only compares counts, and looks a
 differ; a CUDA graph that holds a step does not look.
 """
 
-import warnings
 from collections.abc import Iterable
 
 import torch
@@ -13,6 +12,7 @@ import torch
 from adaste.cells import Cell
 from adaste.estimators import Estimator
 from adaste.shards import local
+from adaste.warned import warn_user
 
 
 class Writes:
@@ -34,15 +34,14 @@ class Writes:
 
 
 def warn_of_lost(cells: Iterable[tuple[Cell, Estimator]]) -> None:
-    """Say whose weights will be lost; called by what a user reaches through one frame of others."""
+    """Say whose weights will be lost."""
     names = [cell.name for cell, estimator in cells if _is_lost(cell, estimator)]
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        warnings.warn(
+        warn_user(
             f"others than the optimizer have changed {names[0]}{more}, as model.load_state_dict does: this is "
             "lost, for the optimizer writes all weights anew from its latents. Load a network before its optimizer is "
-            "made, or load the optimizer's own state after it",
-            stacklevel=4,
+            "made, or load the optimizer's own state after it"
         )
 
 
