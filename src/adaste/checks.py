@@ -36,7 +36,7 @@ def require(
         return
     if isinstance(value, Bounded):
         lowest, highest = value.bounds()
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):  # torch 2.6 cannot compile int | float
         lowest = highest = value
     else:
         raise ValueError(f"{name} must be a number or a schedule{' or None' if optional else ''}, got {value!r}")

@@ -47,7 +47,7 @@ class CompiledStep:
         if not self._schedules.admit(schedules):
             return two_moments(schedules, steps)
         if self._evaluate is None:
-            self._evaluate = compiled(two_moments)
+            self._evaluate = compiled(two_moments, steps)
         return self._evaluate(schedules, steps)
 
     def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[Cell]) -> bool:
@@ -76,7 +76,7 @@ class CompiledStep:
             {name: local(base.state[cell.latent][name]) for name in rule.needs(settings[cell.group])} for cell in moving
         ]
         if self.fused is None:
-            self.fused = compiled(fused_step)
+            self.fused = compiled(fused_step, steps)
         # Backwards: the gradients that were checked last are still in the cache.
         self.fused(rule, settings, states[::-1], moments, jobs[::-1], steps)
 

@@ -112,10 +112,11 @@ def fused_step(
     steps.add_(1)
 
 
-def compiled(function: Callable[..., T]) -> Callable[..., T]:
-    """`function`, compiled for one optimizer."""
-    # The parameters are independent of each other: on a GPU a few kernels can serve them all.
-    return torch.compile(own_copy(function), fullgraph=True, dynamic=False, options={"combo_kernels": True})
+def compiled(function: Callable[..., T], steps: int | Tensor) -> Callable[..., T]:
+    """`function`, compiled for one optimizer, whose count of steps is where its parameters are."""
+    # The parameters are independent of each other: on a GPU a few kernels can serve them all. On CPUs torch 2.6 fails.
+    on_gpu = isinstance(steps, Tensor) and steps.is_cuda
+    return torch.compile(own_copy(function), fullgraph=True, dynamic=False, options={"combo_kernels": on_gpu})
 
 
 def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
