@@ -190,6 +190,20 @@ def name_missing() -> None:
         print(f"not installed, so not measured: {', '.join(missing)}", flush=True)
 
 
+def write(path: Path, record: dict[str, Any]) -> None:
+    """The record at its place, or what was there before: never half of one."""
+    # Not adaste.files: this also runs where adaste is not installed.
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with unfinished.open("w") as file:
+            file.write(json.dumps(record, indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="write a record, as JSON")
@@ -209,7 +223,7 @@ def main() -> None:
         found = report(folder, arguments.rounds)
     if arguments.output:
         record = {"environment": environment(arguments.rounds), **found}
-        arguments.output.write_text(json.dumps(record, indent=1) + "\n")
+        write(arguments.output, record)
 
 
 if __name__ == "__main__":

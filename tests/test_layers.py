@@ -17,7 +17,7 @@ ROWS = [
     {"estimators"},
     {"shards", "weights", "rules", "guard", "settings"},
     {"stepping", "refusals", "states"},
-    {"cells", "mathematics"},
+    {"parameters", "mathematics"},
     {"compiled_step", "touched"},
     {"optim"},
     {"inspection", "admitted", "distributed", "sync_norm", "watch"},

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.cells import Cell
 from adaste.noise import Noise
+from adaste.parameters import TrainedParameter
 from adaste.stepping import Method
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
@@ -163,5 +163,5 @@ def test_estimator_gives_every_parameter_its_own_numbers():
 
 def test_optimizer_gives_a_parameter_the_numbers_of_its_slot_from_its_first_element_on():
     method = Method(adaste.BinaryConnect(Noise(4)), averaging=0.0)
-    cell = Cell(slot=2, name="weight", group=0, weight=torch.nn.Parameter(torch.zeros(3)), state={})
-    assert cell.method(method).estimator.noise == Noise(4, parameter=2, first_element=0)
+    parameter = TrainedParameter(slot=2, name="weight", group=0, weight=torch.nn.Parameter(torch.zeros(3)), state={})
+    assert parameter.method(method).estimator.noise == Noise(4, parameter=2, first_element=0)

@@ -82,7 +82,7 @@ def test_decoupled_decay_is_taken_from_adam_too() -> None:
 
 
 def test_a_gradient_that_is_not_finite_is_masked_by_its_norm() -> None:
-    """What a GPU does, on the CPU: the flag travels with the job and the step does not branch on it."""
+    """What a GPU does, on the CPU: the flag is in a parameter's part of the step, which does not branch on it."""
     model = small_model()
     optimizer = METHODS["AdaSTE, annealed"].optimizer(model, compile=True)
     optimizer._compiled.fused = fused_step

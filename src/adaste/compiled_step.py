@@ -7,12 +7,12 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
-from adaste.cells import Cell
+from adaste.parameters import TrainedParameter
 from adaste.rules import RULES
 from adaste.schedules import Scalar, Schedule
 from adaste.settings import base_settings
 from adaste.shards import local
-from adaste.stepping import Job, Moment, TwoMoments, compiled, fused_step, two_moments
+from adaste.stepping import Moment, StepPart, TwoMoments, compiled, fused_step, two_moments
 from adaste.warned import warn_user
 
 # The compiler gives up with an error after eight versions of one function.
@@ -33,7 +33,7 @@ class _FirstFew:
 
 
 class CompiledStep:
-    """The fused step and the values of schedules. `groups` are those of the optimizer, `moving` its cells that move."""
+    """The fused step and the values of schedules. `groups` are an optimizer's, `moving` its parameters that move."""
 
     def __init__(self) -> None:
         # Made when first needed: to load the compiler takes seconds.
@@ -50,13 +50,13 @@ class CompiledStep:
             self._evaluate = compiled(two_moments, steps)
         return self._evaluate(schedules, steps)
 
-    def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[Cell]) -> bool:
+    def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[TrainedParameter]) -> bool:
         """Whether the base optimizer has made the state that the fused step reads, and the step is one of a few."""
         needs = RULES[type(base)].needs
         begun = all(
-            base.state.get(cell.latent, {}).get(name) is not None
-            for cell in moving
-            for name in needs(groups[cell.group])
+            base.state.get(each.latent, {}).get(name) is not None
+            for each in moving
+            for name in needs(groups[each.group])
         )
         return begun and self._worth_compiling(type(base).__name__, groups, moving)
 
@@ -64,23 +64,23 @@ class CompiledStep:
         self,
         base: Optimizer,
         groups: list[dict[str, Any]],
-        moving: list[Cell],
+        moving: list[TrainedParameter],
         moments: list[Moment],
-        jobs: list[Job],
+        parts: list[StepPart],
         steps: int | Tensor,
     ) -> None:
         """The fused step, which counts itself in `steps`."""
         rule = RULES[type(base)]
         settings = [base_settings(group) for group in groups]
         states = [
-            {name: local(base.state[cell.latent][name]) for name in rule.needs(settings[cell.group])} for cell in moving
+            {name: local(base.state[each.latent][name]) for name in rule.needs(settings[each.group])} for each in moving
         ]
         if self.fused is None:
             self.fused = compiled(fused_step, steps)
         # Backwards: the gradients that were checked last are still in the cache.
-        self.fused(rule, settings, states[::-1], moments, jobs[::-1], steps)
+        self.fused(rule, settings, states[::-1], moments, parts[::-1], steps)
 
-    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[Cell]) -> bool:
+    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[TrainedParameter]) -> bool:
         """Whether this version of the step is one of the first few, which are compiled."""
         if self._steps.admit((_compiled_in(groups), _kinds(groups, moving))):
             return True
@@ -102,10 +102,10 @@ def _compiled_in(groups: list[dict[str, Any]]) -> list[Any]:
     ]
 
 
-def _kinds(groups: list[dict[str, Any]], moving: list[Cell]) -> list[Any]:
+def _kinds(groups: list[dict[str, Any]], moving: list[TrainedParameter]) -> list[Any]:
     """What a compiled step takes for granted of the parameters that move."""
     drawing = [group["estimator"].draws for group in groups]
     return [
-        (cell.group, cell.weight.shape, cell.weight.stride(), cell.weight.dtype, drawing[cell.group] and cell.slot)
-        for cell in moving
+        (each.group, each.weight.shape, each.weight.stride(), each.weight.dtype, drawing[each.group] and each.slot)
+        for each in moving
     ]

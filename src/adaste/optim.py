@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from adaste.cells import Cell, cells_of, planned
 from adaste.compiled_step import CompiledStep
 from adaste.compiling import untraced
 from adaste.estimators import Estimator
 from adaste.guard import GradientGuard
+from adaste.parameters import TrainedParameter, parameters_of, planned
 from adaste.refusals import check_devices, check_group, check_not_rounded, check_state, warn_of_vectors
 from adaste.rules import RULES
 from adaste.schedules import Schedule, at_step
@@ -28,7 +28,7 @@ from adaste.states import (
     saved_state,
     states_in_order,
 )
-from adaste.stepping import Job, Method, Moment, moments_at, reference_step, two_moments
+from adaste.stepping import Method, Moment, StepPart, moments_at, reference_step, two_moments
 from adaste.touched import Writes, warn_of_lost
 
 
@@ -90,8 +90,8 @@ class LatentOptimizer(Optimizer):
         for group, of_base in zip(self.param_groups, self.base.param_groups, strict=True):
             self._adopt_settings(group, of_base)
         self._keep_rates()
-        self._write_weights(self._cells())
-        self._writes.accept(self._cells())
+        self._write_weights(self._parameters())
+        self._writes.accept(self._parameters())
         warn_of_vectors(self.param_groups)
 
     @property
@@ -101,24 +101,24 @@ class LatentOptimizer(Optimizer):
 
     def latents(self) -> Iterator[tuple[str, Tensor]]:
         """Name and latent of every binary weight, one number per weight."""
-        for cell, estimator in self._with_estimators(self._cells()):
+        for parameter, estimator in self._with_estimators(self._parameters()):
             if estimator.binary:
-                yield cell.name, estimator.position(local(cell.latent.detach()))
+                yield parameter.name, estimator.position(local(parameter.latent.detach()))
 
     @torch.no_grad()
     def signs(self) -> Iterator[Tensor]:
         """Of every binary weight whether it would be exported as positive, in the order of `latents`."""
-        for cell, estimator in self._with_estimators(self._cells()):
+        for parameter, estimator in self._with_estimators(self._parameters()):
             if estimator.binary:
-                yield cell.exported(estimator) >= 0
+                yield parameter.exported(estimator) >= 0
 
     @torch.no_grad()
     def is_soft(self) -> bool:
         """Whether any weight the network computes with differs from the one it would be exported with."""
         # One after the other: they may lie on several devices.
         return any(
-            not torch.equal(local(cell.weight), cell.exported(estimator))
-            for cell, estimator in self._with_estimators(self._cells())
+            not torch.equal(local(parameter.weight), parameter.exported(estimator))
+            for parameter, estimator in self._with_estimators(self._parameters())
         )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ class LatentOptimizer(Optimizer):
             raise TypeError("parameters must come in an order that is the same in every run, got a set: use a list")
         group = {**param_group, "params": [params] if isinstance(params, Tensor) else list(params)}
         method = {**self.defaults, **group}
-        known: dict[Tensor, str] = {cell.weight: cell.name for cell in self._cells()}
+        known: dict[Tensor, str] = {each.weight: each.name for each in self._parameters()}
         check_group(group["params"], method["estimator"], method["averaging"], known)
         super().add_param_group(group)
         group = self.param_groups[-1]
@@ -138,7 +138,7 @@ class LatentOptimizer(Optimizer):
             self.base.add_param_group(self._base_group(group))
             self._adopt_settings(group, self.base.param_groups[-1])
             self._keep_rates()
-            self._write_weights([cell for cell in self._cells() if cell.group == len(self.param_groups) - 1])
+            self._write_weights([each for each in self._parameters() if each.group == len(self.param_groups) - 1])
             warn_of_vectors([group])
 
     @overload
@@ -159,22 +159,22 @@ class LatentOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         with torch.no_grad():
-            cells = list(self._cells())
-            warn_of_lost(self._with_estimators(self._writes.by_others(cells)))
-            moving = [cell for cell in cells if cell.moves]
-            moments, jobs = self._plan(moving, names=[cell.name for cell in cells])
+            parameters = list(self._parameters())
+            warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))
+            moving = [each for each in parameters if each.moves]
+            moments, parts = self._plan(moving, names=[each.name for each in parameters])
             self._keep_rates()
-            if self._compile and jobs and self._compiled.suits(self.base, self.param_groups, moving):
-                self._compiled.step(self.base, self.param_groups, moving, moments, jobs, self._steps)
+            if self._compile and parts and self._compiled.suits(self.base, self.param_groups, moving):
+                self._compiled.step(self.base, self.param_groups, moving, moments, parts, self._steps)
             else:
                 self._mirror_settings()
-                reference_step(self.base, moments, jobs)
+                reference_step(self.base, moments, parts)
                 if not self._compile:  # those that can be compiled change none
                     show_changes(self.param_groups, self.base.param_groups)
                 self._steps += 1
             # A latent without gradient stays, but its weight follows an annealed map.
-            self._write_weights([cell for cell in cells if not cell.moves])
-            self._writes.accept(cells)
+            self._write_weights([each for each in parameters if not each.moves])
+            self._writes.accept(parameters)
         return loss
 
     @contextmanager
@@ -193,7 +193,7 @@ class LatentOptimizer(Optimizer):
     @untraced
     def check_gradients(self) -> None:
         """Raise now if a step on a GPU met a gradient that is not finite; waits for the GPU."""
-        self._guard.raise_pending([cell.name for cell in self._cells()])
+        self._guard.raise_pending([each.name for each in self._parameters()])
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout.
@@ -210,13 +210,15 @@ class LatentOptimizer(Optimizer):
         kept = self.base.state_dict()
         among, around = outside_parameters(kept)
         of_base = kept["state"] if begun else first_state(self.base)
-        cells = list(self._cells())
-        states = {cell.slot: saved_state(cell.state, of_base.get(cell.slot, {})) for cell in cells}
+        parameters = list(self._parameters())
+        states = {each.slot: saved_state(each.state, of_base.get(each.slot, {})) for each in parameters}
         packed: dict[str, Any] = {
             **around,
             "state": {**states, **among},
             "param_groups": [
-                saved_group(group, [cell.slot for cell in cells if cell.group == index], self.steps, self._kind_of_base)
+                saved_group(
+                    group, [each.slot for each in parameters if each.group == index], self.steps, self._kind_of_base
+                )
                 for index, group in enumerate(self.param_groups)
             ],
         }
@@ -232,12 +234,13 @@ class LatentOptimizer(Optimizer):
         check_not_rounded(self._rounded, "load_state_dict()")
         state_dict = changed_by(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
         groups, saved = state_dict["param_groups"], states_in_order(state_dict)
-        cells = list(self._cells())
-        check_state(groups, saved, self.param_groups, [(cell.name, cell.state) for cell in cells], self._kind_of_base)
+        parameters = list(self._parameters())
+        named = [(each.name, each.state) for each in parameters]
+        check_state(groups, saved, self.param_groups, named, self._kind_of_base)
         self.param_groups = [loaded_group(group, own) for group, own in zip(groups, self.param_groups, strict=True)]
-        for cell in cells:
-            for name, tensor in cell.state.items():
-                local(tensor).copy_(local(saved[cell.slot][name]))
+        for parameter in parameters:
+            for name, tensor in parameter.state.items():
+                local(tensor).copy_(local(saved[parameter.slot][name]))
         self._mirror_settings()
         steps = groups[0]["steps"]
         # Before the first step there is only a place for it.
@@ -247,8 +250,8 @@ class LatentOptimizer(Optimizer):
         self.base.load_state_dict({**around, "state": {**of_base, **among}, "param_groups": base_groups})
         self._steps = self._steps.fill_(steps) if isinstance(self._steps, Tensor) else steps
         self._guard.forget()  # the steps that met it are left behind
-        self._write_weights(cells, unless_close=True)
-        self._writes.accept(cells)
+        self._write_weights(parameters, unless_close=True)
+        self._writes.accept(parameters)
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
@@ -263,51 +266,51 @@ class LatentOptimizer(Optimizer):
             self._guard, self._compiled, self._rates, self._rounded = GradientGuard(), CompiledStep(), {}, False
             self._writes = Writes()
 
-    def _cells(self) -> Iterator[Cell]:
-        return cells_of(self.param_groups, self.state)
+    def _parameters(self) -> Iterator[TrainedParameter]:
+        return parameters_of(self.param_groups, self.state)
 
-    def _with_estimators(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Estimator]]:
+    def _with_estimators(self, parameters: Iterable[TrainedParameter]) -> Iterator[tuple[TrainedParameter, Estimator]]:
         """Each parameter with its method at the current step."""
-        for cell in cells:
-            estimator = at_step(self.param_groups[cell.group]["estimator"], self._steps)
-            yield cell, estimator.on_parameter(cell.slot, first_element(cell.weight))
+        for parameter in parameters:
+            estimator = at_step(self.param_groups[parameter.group]["estimator"], self._steps)
+            yield parameter, estimator.on_parameter(parameter.slot, first_element(parameter.weight))
 
     @untraced
     @torch.no_grad()
-    def _kept_weights(self, model: nn.Module | None) -> list[tuple[Cell, Tensor]]:
+    def _kept_weights(self, model: nn.Module | None) -> list[tuple[TrainedParameter, Tensor]]:
         """All weights with copies of them, before others are written for a while."""
         self.check_gradients()
         forget_gathered(model)
-        cells = list(self._cells())
+        parameters = list(self._parameters())
         if not self._rounded:
-            warn_of_lost(self._with_estimators(self._writes.by_others(cells)))
-        return [(cell, local(cell.weight).clone()) for cell in cells]
+            warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))
+        return [(each, local(each.weight).clone()) for each in parameters]
 
     @untraced
     @torch.no_grad()
     def _round_weights(self) -> None:
         self._rounded = True
-        for cell, estimator in self._with_estimators(self._cells()):
-            local(cell.weight).copy_(cell.exported(estimator))
+        for parameter, estimator in self._with_estimators(self._parameters()):
+            local(parameter.weight).copy_(parameter.exported(estimator))
 
     @untraced
     @torch.no_grad()
-    def _put_back(self, kept: list[tuple[Cell, Tensor]], model: nn.Module | None, *, rounded: bool) -> None:
+    def _put_back(self, kept: list[tuple[TrainedParameter, Tensor]], model: nn.Module | None, *, rounded: bool) -> None:
         self._rounded = rounded
-        for cell, weight in kept:
-            local(cell.weight).copy_(weight)
-        self._writes.accept(cell for cell, _ in kept)
+        for parameter, weight in kept:
+            local(parameter.weight).copy_(weight)
+        self._writes.accept(parameter for parameter, _ in kept)
         forget_gathered(model)
 
     @torch.no_grad()
-    def _write_weights(self, cells: Iterable[Cell], *, unless_close: bool = False) -> None:
-        for cell, estimator in self._with_estimators(cells):
-            cell.write_weight(estimator, unless_close=unless_close)
+    def _write_weights(self, parameters: Iterable[TrainedParameter], *, unless_close: bool = False) -> None:
+        for parameter, estimator in self._with_estimators(parameters):
+            parameter.write_weight(estimator, unless_close=unless_close)
 
-    def _plan(self, moving: list[Cell], names: list[str]) -> tuple[list[Moment], list[Job]]:
+    def _plan(self, moving: list[TrainedParameter], names: list[str]) -> tuple[list[Moment], list[StepPart]]:
         """What a step needs to know, for the parameters that have a gradient; `names` are those of all."""
-        grads = [cell.grad for cell in moving]
-        norms = self._guard.inspect(grads, [cell.slot for cell in moving], names)
+        grads = [each.grad for each in moving]
+        norms = self._guard.inspect(grads, [each.slot for each in moving], names)
         methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
         moments = moments_at(methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
         return planned(moving, grads, norms, moments)

@@ -36,7 +36,7 @@ class Moment(NamedTuple):
     after: Method
 
 
-class Job(NamedTuple):
+class StepPart(NamedTuple):
     """One parameter's part of a step; tensors are the shards of this rank and are changed in place."""
 
     group: int
@@ -66,24 +66,24 @@ def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple
     return average + (grad - average) * ((1 - rate) / mass), mass
 
 
-def reference_step(base: Optimizer, moments: list[Moment], jobs: list[Job]) -> None:
+def reference_step(base: Optimizer, moments: list[Moment], parts: list[StepPart]) -> None:
     """The step as it is defined, one function after the other, for any base optimizer."""
-    before = [job.latent if job.norm is None else job.latent.clone() for job in jobs]
-    for job in jobs:
-        method = moments[job.moment].now
-        weight = job.weight.to(job.latent.dtype)
-        grad = _averaged_in_place(job, method)
-        job.latent.copy_(method.estimator.carry(job.latent, weight))
+    before = [part.latent if part.norm is None else part.latent.clone() for part in parts]
+    for part in parts:
+        method = moments[part.moment].now
+        weight = part.weight.to(part.latent.dtype)
+        grad = _averaged_in_place(part, method)
+        part.latent.copy_(method.estimator.carry(part.latent, weight))
         # Here and not in backward: the slope is not linear, it must see the gradient of the whole batch.
-        slope = method.estimator.gradient(grad, job.latent, weight)
-        job.owner.grad = like_shard(job.keep(0.0, slope), job.owner)
+        slope = method.estimator.gradient(grad, part.latent, weight)
+        part.owner.grad = like_shard(part.keep(0.0, slope), part.owner)
     base.step()
     base.zero_grad()
-    for job, old in zip(jobs, before, strict=True):
-        moment = moments[job.moment]
-        weight = job.weight.to(job.latent.dtype)
-        job.latent.copy_(job.keep(old, moment.now.estimator.settle(job.latent, weight)))
-        job.weight.copy_(moment.after.estimator.weight(job.latent, weight))
+    for part, old in zip(parts, before, strict=True):
+        moment = moments[part.moment]
+        weight = part.weight.to(part.latent.dtype)
+        part.latent.copy_(part.keep(old, moment.now.estimator.settle(part.latent, weight)))
+        part.weight.copy_(moment.after.estimator.weight(part.latent, weight))
 
 
 def fused_step(
@@ -91,24 +91,24 @@ def fused_step(
     settings: list[dict[str, Any]],
     states: list[dict[str, Tensor]],
     moments: list[Moment],
-    jobs: list[Job],
+    parts: list[StepPart],
     steps: Tensor,
 ) -> None:
     """The same with the base optimizer's rule as a pure function, so that the compiler sees all of it at once.
 
     It counts the step, too.
     """
-    for state, job in zip(states, jobs, strict=True):
-        method, after = moments[job.moment]
-        weight = job.weight.to(job.latent.dtype)
-        grad = _averaged_in_place(job, method)
-        start = method.estimator.carry(job.latent, weight)
+    for state, part in zip(states, parts, strict=True):
+        method, after = moments[part.moment]
+        weight = part.weight.to(part.latent.dtype)
+        grad = _averaged_in_place(part, method)
+        start = method.estimator.carry(part.latent, weight)
         slope = method.estimator.gradient(grad, start, weight)
-        moved, advanced = rule.advance(start, slope, state, settings[job.group])
-        job.latent.copy_(job.keep(job.latent, method.estimator.settle(moved, weight)))
-        job.weight.copy_(after.estimator.weight(job.latent, weight))
+        moved, advanced = rule.advance(start, slope, state, settings[part.group])
+        part.latent.copy_(part.keep(part.latent, method.estimator.settle(moved, weight)))
+        part.weight.copy_(after.estimator.weight(part.latent, weight))
         for name, value in advanced.items():
-            state[name].copy_(job.keep(state[name], value))
+            state[name].copy_(part.keep(state[name], value))
     steps.add_(1)
 
 
@@ -134,11 +134,11 @@ def moments_at(methods: list[Method], step: int | Tensor, evaluate: TwoMoments) 
     return [Moment(at_step(method, step, at_once), at_step(method, following, after)) for method in methods]
 
 
-def _averaged_in_place(job: Job, method: Method) -> Tensor:
-    grad = job.grad.to(job.latent.dtype)
-    if job.average is None or job.mass is None:
+def _averaged_in_place(part: StepPart, method: Method) -> Tensor:
+    grad = part.grad.to(part.latent.dtype)
+    if part.average is None or part.mass is None:
         return grad
-    average, mass = averaged(grad, job.average, job.mass, now(method.averaging))
-    job.average.copy_(job.keep(job.average, average))
-    job.mass.copy_(job.keep(job.mass, mass))
+    average, mass = averaged(grad, part.average, part.mass, now(method.averaging))
+    part.average.copy_(part.keep(part.average, average))
+    part.mass.copy_(part.keep(part.mass, mass))
     return average

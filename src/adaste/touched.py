@@ -9,33 +9,33 @@ from collections.abc import Iterable
 
 import torch
 
-from adaste.cells import Cell
 from adaste.estimators import Estimator
+from adaste.parameters import TrainedParameter
 from adaste.shards import local
 from adaste.warned import warn_user
 
 
 class Writes:
-    """The writes into the weights of one optimizer, which are given as its cells, always in the same order."""
+    """The writes into the weights of one optimizer, which are given as its parameters, always in the same order."""
 
     def __init__(self) -> None:
         self._known: list[int] = []
 
-    def accept(self, cells: Iterable[Cell]) -> None:
+    def accept(self, parameters: Iterable[TrainedParameter]) -> None:
         """All writes so far were the optimizer's own."""
-        self._known = [cell.weight._version for cell in cells]
+        self._known = [each.weight._version for each in parameters]
 
-    def by_others(self, cells: Iterable[Cell]) -> list[Cell]:
-        """The cells that were written into since then; cells that are new since then are left out."""
-        found = [cell for cell, known in zip(cells, self._known, strict=False) if cell.weight._version != known]
+    def by_others(self, parameters: Iterable[TrainedParameter]) -> list[TrainedParameter]:
+        """The parameters that were written into since then; those that are new since then are left out."""
+        found = [each for each, known in zip(parameters, self._known, strict=False) if each.weight._version != known]
         # To look at weights is to wait for them, which a capture does not allow.
-        on_gpu = any(cell.weight.is_cuda for cell in found)
+        on_gpu = any(each.weight.is_cuda for each in found)
         return [] if on_gpu and torch.cuda.is_current_stream_capturing() else found
 
 
-def warn_of_lost(cells: Iterable[tuple[Cell, Estimator]]) -> None:
+def warn_of_lost(parameters: Iterable[tuple[TrainedParameter, Estimator]]) -> None:
     """Say whose weights will be lost."""
-    names = [cell.name for cell, estimator in cells if _is_lost(cell, estimator)]
+    names = [parameter.name for parameter, estimator in parameters if _is_lost(parameter, estimator)]
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         warn_user(
@@ -46,12 +46,12 @@ def warn_of_lost(cells: Iterable[tuple[Cell, Estimator]]) -> None:
 
 
 @torch.no_grad()
-def _is_lost(cell: Cell, estimator: Estimator) -> bool:
+def _is_lost(parameter: TrainedParameter, estimator: Estimator) -> bool:
     """Whether the next step overwrites the weights it finds by quite other ones; waits for the device."""
-    latent = local(cell.latent)
-    weight = local(cell.weight).to(latent.dtype)
+    latent = local(parameter.latent)
+    weight = local(parameter.weight).to(latent.dtype)
     own = estimator.weight(latent, weight)
     if not torch.equal(estimator.carry(latent, weight), estimator.carry(latent, own)):
         return False  # the method goes on from the weights it finds
     # What was changed for a while and put back may differ by rounding.
-    return bool((weight - own).norm() > torch.finfo(cell.weight.dtype).eps ** 0.5 * own.norm())
+    return bool((weight - own).norm() > torch.finfo(parameter.weight.dtype).eps ** 0.5 * own.norm())

@@ -114,6 +114,18 @@ def test_a_telephone_scrolls_in_one_direction_only(fragment: str, visit: Any) ->
     assert page.locator("#sheet").evaluate("sheet => sheet.scrollWidth") <= 375
 
 
+@pytest.mark.parametrize("width", [320, 360, 390])
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_a_telephone_shows_every_word_of_the_navigation(colours: str, width: int, visit: Any) -> None:
+    page = visit(viewport={"width": width, "height": 812}, color_scheme=colours)
+    box = page.locator(".bar nav").bounding_box()
+    for link in page.locator(".bar nav a").all():
+        word = link.bounding_box()
+        assert box["x"] <= word["x"] and word["x"] + word["width"] <= box["x"] + box["width"] + 0.5
+        assert box["y"] <= word["y"] and word["y"] + word["height"] <= box["y"] + box["height"] + 0.5
+    assert box["x"] + box["width"] <= page.locator("#theme").bounding_box()["x"]
+
+
 def tab_to(page: Any, target: str) -> None:
     for _ in range(40):
         page.keyboard.press("Tab")

@@ -17,6 +17,7 @@ from adaste.paper.tables import TABLES, Table
 from adaste.report.texts import TEXTS, latex, markdown
 from adaste.report.wording import difference, heading
 
+RESNET, TINY = "CIFAR-10 ResNet-18", "Tiny ImageNet ResNet-18"
 TABLE = dataclasses.replace(TABLES["table1"], families=(RELEASED,))
 every_form = pytest.mark.parametrize("form", TEXTS)
 
@@ -32,9 +33,16 @@ def annealed(*lasts: float, epochs: int = 3, best: float = 94.30) -> list[Run]:
     return runs_of("released", "adaste-annealed", "cifar10-resnet18", *lasts, epochs=epochs, best=best)
 
 
-def row(text: str, title: str) -> list[str]:
-    (line,) = [line for line in text.splitlines() if line.startswith(f"| {title} |")]
-    return [part.strip() for part in line.strip("|").split(" | ")]
+def rows(text: str, title: str) -> list[dict[str, str]]:
+    """The rows of that title in a markdown text, one per family: their cells by the head of the column."""
+    parts = [[part.strip() for part in line.strip("|").split(" | ")] for line in text.splitlines() if line[:1] == "|"]
+    head = next(line for line in parts if line[0] == "method")
+    return [dict(zip(head, line, strict=True)) for line in parts if line[0] == title]
+
+
+def row(text: str, title: str) -> dict[str, str]:
+    (found,) = rows(text, title)
+    return found
 
 
 def entries(text: str) -> list[dict[str, str]]:
@@ -43,18 +51,18 @@ def entries(text: str) -> list[dict[str, str]]:
 
 def test_a_cell_tells_mean_spread_seeds_length_best_and_the_papers_number() -> None:
     text = markdown(TABLE, annealed(94.16, 94.21, 94.26))
-    assert row(text, "AdaSTE, annealed \\*")[1] == "94.21 ± 0.05 (n=3, 3 ep.; best 94.30; paper 94.11, +0.10)"
+    assert row(text, "AdaSTE, annealed \\*")[RESNET] == "94.21 ± 0.05 (n=3, 3 ep.; best 94.30; paper 94.11, +0.10)"
 
 
 def test_one_run_has_no_spread_and_no_published_number_no_difference() -> None:
     text = markdown(TABLE, runs_of("released", "binaryconnect", "tiny-imagenet-resnet18", 50.0))
-    assert row(text, "BinaryConnect \\*")[1] == "50.00 (n=1, 3 ep.; best 50.00)"
-    assert row(text, "BinaryConnect †")[1] == "50.00 (n=1, 3 ep.; best 50.00; paper 49.65, +0.35)"
+    assert row(text, "BinaryConnect \\*")[TINY] == "50.00 (n=1, 3 ep.; best 50.00)"
+    assert row(text, "BinaryConnect †")[TINY] == "50.00 (n=1, 3 ep.; best 50.00; paper 49.65, +0.35)"
 
 
 def test_the_longest_runs_are_shown() -> None:
     text = markdown(TABLE, [*annealed(90.0, epochs=2), *annealed(94.0, epochs=5), *annealed(92.0, epochs=3)])
-    assert row(text, "AdaSTE, annealed \\*")[1].startswith("94.00 (n=1, 5 ep.;")
+    assert row(text, "AdaSTE, annealed \\*")[RESNET].startswith("94.00 (n=1, 5 ep.;")
 
 
 def test_rows_without_published_numbers_have_one_length() -> None:
@@ -66,24 +74,32 @@ def test_rows_without_published_numbers_have_one_length() -> None:
     ]
     text = markdown(TABLES["ablation"], runs)
     assert "gate at \\|g\\| &gt; 0.001 | 93.00 (n=1, 3 ep.;" in text
-    assert row(text, "straight-through, same latent dynamics")[1] == "missing"
+    assert row(text, "straight-through, same latent dynamics")[RESNET] == "missing"
 
 
 def test_missing_runs_and_missing_recipes_are_said() -> None:
     text = markdown(TABLE, annealed(94.0))
-    assert row(text, "PMF †")[1] == "missing (paper 93.24)"
+    assert row(text, "PMF †")[RESNET] == "missing (paper 93.24)"
     nette = dataclasses.replace(TABLES["table2"], families=(RELEASED,), rows=TABLES["table1"].rows)
     text = markdown(nette, runs_of("released", "bayesbinn", "imagenette-resnet18", 70.0))
-    assert row(text, "PMF †")[1] == "—"
-    assert row(text, "BinaryConnect \\*")[1] == "missing"
+    assert row(text, "PMF †")["Imagenette ResNet-18"] == "—"
+    assert row(text, "BinaryConnect \\*")["Imagenette ResNet-18"] == "missing"
 
 
-def test_places_without_runs_and_rows_without_recipes_are_named_below() -> None:
-    table = dataclasses.replace(TABLES["table1"], families=TABLES["table1"].families[:1])
-    text = markdown(table, runs_of("paper", "adaste", "cifar10-resnet18", 30.0))
-    assert "| method | CIFAR-10 ResNet-18 |\n" in text
-    assert "No runs: CIFAR-10 VGG-16, CIFAR-100 VGG-16, CIFAR-100 ResNet-18, Tiny ImageNet ResNet-18." in text
-    assert "No recipe: Full precision †, ProxQuant †, PMF †, MD-softmax †, MD-tanh †." in text
+def test_every_published_number_is_told_also_without_runs_and_without_a_recipe() -> None:
+    for table in (TABLES["table1"], TABLES["table2"]):
+        text = markdown(table, annealed(94.0))
+        for each in table.rows:
+            title = f"{each.title} {each.mark}".strip().replace("*", "\\*")
+            for family, told in zip(table.families, rows(text, title), strict=True):
+                assert list(told) == ["method", *(place.title for place in table.places)]
+                for place in table.places:
+                    published = each.published.get(place.name)
+                    paper = f"paper {published.accuracy:.2f}" if published else ""
+                    assert paper in told[place.title], (table.name, family.name, title, place.name)
+    text = markdown(TABLES["table1"], annealed(94.0))
+    cells = [told[TINY] for told in rows(text, "Full precision †")]
+    assert cells == ["— (paper 58.35)", "missing (paper 58.35)", "missing (paper 58.35)"]
 
 
 def test_footnotes_hardware_and_time_are_told() -> None:
@@ -95,7 +111,7 @@ def test_footnotes_hardware_and_time_are_told() -> None:
 
 def test_a_family_without_runs_says_so() -> None:
     text = markdown(TABLES["table1"], annealed(94.0))
-    assert text.count("No runs.\n") == 2 and text.count("| method |") == 1
+    assert text.count("No runs.\n") == 2 and text.count("| method |") == 3
 
 
 @pytest.mark.parametrize(
@@ -132,10 +148,10 @@ def test_every_line_of_a_markdown_table_has_as_many_cells() -> None:
 def test_latex_has_the_same_cells_in_its_own_signs() -> None:
     text = latex(TABLE, annealed(93.95, 94.0, 94.05))
     assert (
-        r"\raggedright AdaSTE, annealed * & "
+        r"\raggedright AdaSTE, annealed * & \raggedright missing (paper 92.37) & "
         r"\raggedright 94.00 $\pm$ 0.05 (n=3, 3 ep.; best 94.30; paper 94.11, $-$0.11) \tabularnewline"
     ) in text
-    assert r"\raggedright PMF $\dagger$ & \raggedright missing (paper 93.24) \tabularnewline" in text
+    assert r"\raggedright PMF $\dagger$ & \raggedright missing (paper 91.40) & " in text
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
@@ -151,24 +167,28 @@ def test_latex_is_balanced_and_every_row_has_all_columns(table: Table) -> None:
     ]
     text = latex(table, hostile)
     assert text.isascii()
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 1
-    bare = re.sub(r"\\[{}$&%#_]", "", text)
-    assert bare.count("{") == bare.count("}") and bare.count("$") % 2 == 0
-    (columns,) = re.findall(r"\\begin\{tabular\}\{(.*)\}$", text, re.MULTILINE)
-    count = columns.count(r"\textwidth")
-    assert sum(float(width) for width in re.findall(r"p\{([\d.]+)", columns)) <= 0.93
-    rows = [line for line in bare.splitlines() if line.endswith(r"\tabularnewline")]
-    assert len(rows) > 4 and all(line.count("&") == count - 1 for line in rows)
+    before, *parts = text.split(r"\begin{table}")
+    assert before == "" and all(part.count(r"\end{table}") == 1 for part in parts)
+    for part in parts:
+        bare = re.sub(r"\\[{}$&%#_]", "", part)
+        assert bare.count("{") == bare.count("}") and bare.count("$") % 2 == 0
+        (columns,) = re.findall(r"\\begin\{tabular\}\{(.*)\}$", part, re.MULTILINE)
+        count = columns.count(r"\textwidth")
+        assert sum(float(width) for width in re.findall(r"p\{([\d.]+)", columns)) <= 0.93
+        lines = [line for line in bare.splitlines() if line.endswith(r"\tabularnewline")]
+        assert len(lines) > 4 and all(line.count("&") == count - 1 for line in lines)
     assert r"50\% \& \$5\_\{a\}\# \textasciitilde{}\textasciicircum{}\textbackslash{}end\{table\} ''x''" in text
 
 
-def test_latex_has_a_table_for_every_data_set_of_a_family_and_says_which_have_no_runs() -> None:
+def test_latex_has_a_table_for_every_data_set_of_a_family_also_without_runs() -> None:
     places = ("cifar10-vgg16", "cifar10-resnet18", "tiny-imagenet-resnet18")
     text = latex(TABLE, [run for place in places for run in runs_of("released", "adaste-annealed", place, 50.0)])
-    assert re.findall(r"\\label\{tab:(.*)\}", text) == ["table1-released-cifar10", "table1-released-tiny-imagenet"]
+    names = [f"table1-released-{data}" for data in ("cifar10", "cifar100", "tiny-imagenet")]
+    assert re.findall(r"\\label\{tab:(.*)\}", text) == names
     heads = [line for line in text.splitlines() if line.startswith(r"\raggedright method")]
-    assert [head.count("&") for head in heads] == [2, 1]
-    assert "% table1-released-cifar100: no runs.\n" in text
+    assert [head.count("&") for head in heads] == [2, 2, 1]
+    assert r"\raggedright missing (paper 71.50) & \raggedright missing (paper 76.31) \tabularnewline" in text
+    assert ["No runs." in line for line in text.splitlines() if r"\caption" in line] == [False, True, False]
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no LaTeX")

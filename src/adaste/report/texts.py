@@ -21,25 +21,24 @@ _MARKDOWN = str.maketrans({**{sign: f"\\{sign}" for sign in r"\`*_[]|"}, "<": "&
 
 
 def markdown(table: Table, runs: Iterable[Run]) -> str:
-    """The table in markdown, once per family of recipes that has runs."""
+    """The table in markdown, once per family of recipes."""
+    every = tuple(runs)
     lines = [f"### {_plain(heading(table))}", ""]
-    for family, found in _grids(table, runs):
-        lines += [f"**{family.name}**: {_plain(family.about)}", ""]
-        lines += _markdown_grid(found) if found else ["No runs.", ""]
+    for family in table.families:
+        lines += [f"**{family.name}**: {_plain(family.about)}", "", *_markdown_grid(grid(table, family, every))]
     lines += [f"{_plain(mark)} {_plain(note)}  " for mark, note in table.notes.items()]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def grid_of_family(table: Table, family: Family, runs: Iterable[Run]) -> str:
     """One family's part of the table in markdown, for a page that says the rest."""
-    found = grid(table, family, tuple(runs))
-    return "\n".join(_markdown_grid(found)) if found else "No runs yet.\n"
+    return "\n".join(_markdown_grid(grid(table, family, tuple(runs))))
 
 
 def _markdown_grid(found: Grid) -> list[str]:
     rows = [found.columns, ("---",) * len(found.columns), *found.rows]
     lines = ["| " + " | ".join(text if text == "---" else _plain(text) for text in row) + " |" for row in rows]
-    return [*lines, "", _plain(" ".join(found.remarks)), ""]
+    return [*lines, "", _plain(found.remark), ""]
 
 
 def _plain(text: str) -> str:
@@ -94,8 +93,7 @@ def latex(table: Table, runs: Iterable[Run]) -> str:
         for data, places in groupby(table.places, key=lambda place: place.data):
             name = f"{table.name}-{family.name}-{data}"
             part = replace(table, places=tuple(places))
-            found = grid(part, family, every)
-            parts.append(_latex_table(found, name, _caption(part, family)) if found else f"% {name}: no runs.\n")
+            parts.append(_latex_table(grid(part, family, every), name, _caption(part, family)))
     return "\n".join(parts)
 
 
@@ -123,7 +121,7 @@ def _latex_table(found: Grid, name: str, caption: str) -> str:
         *(_latex_row(row) for row in found.rows),
         r"\hline",
         r"\end{tabular}",
-        rf"\caption{{\scriptsize {_escaped(' '.join([caption, *found.remarks]))}}}",
+        rf"\caption{{\scriptsize {_escaped(f'{caption} {found.remark}')}}}",
         rf"\label{{tab:{name}}}",
         r"\end{table}",
     ]
@@ -245,11 +243,6 @@ TEXTS: Mapping[str, Callable[[Collection], str]] = MappingProxyType(
     {"markdown": all_markdown, "latex": all_latex, "csv": all_csv}
 )
 """All tables as a text, by the name of its form."""
-
-
-def _grids(table: Table, runs: Iterable[Run]) -> Iterator[tuple[Family, Grid | None]]:
-    every = tuple(runs)
-    return ((family, grid(table, family, every)) for family in table.families)
 
 
 def _in_order(collection: Collection, tables: list[str], told: Callable[[Sequence[Other]], str]) -> list[str]:

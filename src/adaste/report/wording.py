@@ -33,12 +33,12 @@ ABOUT_OTHERS = (
 class Grid:
     """A table for one family of recipes, all in words: a title per row and a text per place.
 
-    remarks  what it leaves out, and what the runs were made on.
+    remark  what the runs were made on.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    remarks: tuple[str, ...]
+    remark: str
 
 
 def number(value: float) -> str:
@@ -72,11 +72,10 @@ def missing(family: Family, row: Row, place: Place) -> str:
     return f"{word} (paper {number(published.accuracy)})" if published else word
 
 
-def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid | None:
-    """The table with the runs of one family; None where it has no run at all.
+def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
+    """The whole table with the runs of one family; also where it has none, there are published numbers to read.
 
     Beside published numbers the longest runs count. Where rows are compared with each other, all have one length.
-    Places without a run and rows without a recipe are no columns and rows of it but remarks.
     """
     alone = not any(row.published for row in table.rows)
     found: dict[tuple[int, str], Cell] = {}
@@ -84,23 +83,17 @@ def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid | None:
         every = [cells_of(runs, family, row, place) for row in table.rows]
         chosen = of_one_length(every) if alone else [next(iter(cells), None) for cells in every]
         found |= {(index, place.name): there for index, there in enumerate(chosen) if there}
-    if not found:
-        return None
-    places = [place for place in table.places if any(name == place.name for _, name in found)]
-    rows = [(index, row) for index, row in enumerate(table.rows) if row.method in family.makers]
 
     def text(index: int, row: Row, place: Place) -> str:
         there = found.get((index, place.name))
         return cell(there, row.published.get(place.name)) if there else missing(family, row, place)
 
     return Grid(
-        columns=("method", *(place.title for place in places)),
-        rows=tuple((titled(row), *(text(index, row, place) for place in places)) for index, row in rows),
-        remarks=(
-            *_listed("No runs", [place.title for place in table.places if place not in places]),
-            *_listed("No recipe", [titled(row) for row in table.rows if row.method not in family.makers]),
-            _made_on(list(found.values())),
+        columns=("method", *(place.title for place in table.places)),
+        rows=tuple(
+            (titled(row), *(text(index, row, place) for place in table.places)) for index, row in enumerate(table.rows)
         ),
+        remark=_made_on(list(found.values())),
     )
 
 
@@ -109,7 +102,7 @@ def grid_of_others(others: Sequence[Other]) -> Grid:
     return Grid(
         columns=("recipe", "accuracy"),
         rows=tuple((f"{other.setting}: {other.title}", cell(other.cell, None)) for other in others),
-        remarks=(_made_on([other.cell for other in others]),),
+        remark=_made_on([other.cell for other in others]),
     )
 
 
@@ -134,11 +127,9 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")
 
 
-def _listed(what: str, names: Sequence[str]) -> list[str]:
-    return [f"{what}: {', '.join(names)}."] if names else []
-
-
 def _made_on(cells: Sequence[Cell]) -> str:
+    if not cells:
+        return "No runs."
     hardware = sorted({name for cell in cells for name in cell.hardware})
     minutes = [cell.seconds / 60 for cell in cells]
     least, most = f"{min(minutes):.1f}", f"{max(minutes):.1f}"

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from adaste.estimators import Estimator
 from adaste.shards import first_element, local
-from adaste.stepping import Job, Method, Moment
+from adaste.stepping import Method, Moment, StepPart
 
 
-class Cell(NamedTuple):
-    """One parameter with all that belongs to it."""
+class TrainedParameter(NamedTuple):
+    """One parameter with all that belongs to it: its weight and gradient, its latent and the rest of its state."""
 
     slot: int
     name: str
@@ -39,9 +39,9 @@ class Cell(NamedTuple):
         """A method with the random numbers of this parameter."""
         return replace(method, estimator=method.estimator.on_parameter(self.slot, first_element(self.weight)))
 
-    def job(self, moment: int, grad: Tensor, norm: Tensor | None) -> Job:
+    def part(self, moment: int, grad: Tensor, norm: Tensor | None) -> StepPart:
         """Its part of a step."""
-        return Job(
+        return StepPart(
             group=self.group,
             moment=moment,
             weight=local(self.weight),
@@ -66,26 +66,31 @@ class Cell(NamedTuple):
             weight.copy_(new)
 
 
-def cells_of(groups: Sequence[Mapping[str, Any]], state: Mapping[Tensor, dict[str, Any]]) -> Iterator[Cell]:
+def parameters_of(
+    groups: Sequence[Mapping[str, Any]], state: Mapping[Tensor, dict[str, Any]]
+) -> Iterator[TrainedParameter]:
     """All parameters of an optimizer's groups, in order."""
     slot = 0
     for index, group in enumerate(groups):
         names = group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
         for name, weight in zip(names, group["params"], strict=True):
-            yield Cell(slot, name, index, weight, state[weight])
+            yield TrainedParameter(slot, name, index, weight, state[weight])
             slot += 1
 
 
 def planned(
-    moving: Sequence[Cell], grads: Sequence[Tensor], norms: Sequence[Tensor | None], groups: Sequence[Moment]
-) -> tuple[list[Moment], list[Job]]:
-    """A step's jobs and their moments: that of the group, or one's own for a parameter that draws random numbers."""
-    moments, jobs = list(groups), []
+    moving: Sequence[TrainedParameter],
+    grads: Sequence[Tensor],
+    norms: Sequence[Tensor | None],
+    groups: Sequence[Moment],
+) -> tuple[list[Moment], list[StepPart]]:
+    """A step's parts and their moments: that of the group, or one's own for a parameter that draws random numbers."""
+    moments, parts = list(groups), []
     draws = [moment.now.estimator.draws for moment in groups]
-    for cell, grad, norm in zip(moving, grads, norms, strict=True):
-        place = cell.group
-        if draws[cell.group]:
+    for parameter, grad, norm in zip(moving, grads, norms, strict=True):
+        place = parameter.group
+        if draws[parameter.group]:
             place = len(moments)
-            moments.append(Moment(*(cell.method(method) for method in groups[cell.group])))
-        jobs.append(cell.job(place, grad, norm))
-    return moments, jobs
+            moments.append(Moment(*(parameter.method(method) for method in groups[parameter.group])))
+        parts.append(parameter.part(place, grad, norm))
+    return moments, parts
