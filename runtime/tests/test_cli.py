@@ -81,8 +81,9 @@ def test_bench_prints_percentiles(model, capsys):
         (["{model}", "{folder}/text.npy"], "is no array"),
         (["{model}", "{folder}/text.png"], "is no picture" if find_spec("PIL") else "pictures need Pillow"),
         (["{model}", "{folder}/nothing.png"], "nothing.png"),
-        (["{model}", "{folder}/zip.npy"], "zip.npy is no array: the magic string"),
-        (["{model}", "{folder}/small.npy"], "images must be"),
+        (["{model}", "{folder}/zip.npy"], "zip.npy is no array that can be read: the magic string"),
+        (["{model}", "{folder}/huge.npy"], "huge.npy is no array that can be read: Unable to allocate"),
+        (["{model}", "{folder}/small.npy"], "small.npy: images must be"),
         (["{model}", "--bench", "--batch", "0"], "batch must be at least 1"),
         (["{model}", "--bench", "--threads", "0"], "threads must be"),
     ],
@@ -93,9 +94,37 @@ def test_what_is_wrong_is_said(model, tmp_path, capsys, arguments, message):
     with (tmp_path / "zip.npy").open("wb") as file:
         np.savez(file, image=np.zeros((12, 10, 3), np.uint8))
     np.save(tmp_path / "small.npy", np.zeros((1, 2, 2, 3), np.uint8))
+    with (tmp_path / "huge.npy").open("wb") as file:
+        facts = {"descr": "|u1", "fortran_order": False, "shape": (10**15, 12, 10, 3)}
+        np.lib.format.write_array_header_1_0(file, facts)
     assert main([part.format(model=model, folder=tmp_path) for part in arguments]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("adaste-run: ") and message in captured.err and "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("bad", ["text.npy", "missing.npy", "small.npy", "text.png", "cut.png", "folder.png"])
+def test_an_image_that_cannot_be_used_does_not_keep_the_others_from_being_shown(model, tmp_path, capsys, bad):
+    np.save(tmp_path / "good.npy", np.zeros((12, 10, 3), np.uint8))
+    np.save(tmp_path / "small.npy", np.zeros((1, 2, 2, 3), np.uint8))
+    for name in ("text.npy", "text.png"):
+        (tmp_path / name).write_text("text")
+    (tmp_path / "cut.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    (tmp_path / "folder.png").mkdir()
+    paths = [str(tmp_path / name) for name in ("good.npy", bad, "good.npy")]
+    assert main([str(model), *paths]) == 2
+    out, err = capsys.readouterr()
+    assert out.count("good.npy") == 2 and bad not in out
+    assert err.startswith("adaste-run: ") and bad in err and err.count("\n") == 1
+
+
+def test_an_output_that_is_closed_is_no_fault_of_the_images(model, tmp_path, capsys, monkeypatch):
+    def closed(*_):
+        raise BrokenPipeError("Broken pipe")
+
+    np.save(tmp_path / "image.npy", np.zeros((12, 10, 3), np.uint8))
+    monkeypatch.setattr("adaste_runtime.cli.ranking", closed)
+    assert main([str(model), *[str(tmp_path / "image.npy")] * 3]) == 2
+    assert capsys.readouterr().err == "adaste-run: Broken pipe\n"
 
 
 def test_without_pillow_pictures_are_refused_and_arrays_are_not(model, tmp_path, capsys, monkeypatch):

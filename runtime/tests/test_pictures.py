@@ -53,6 +53,21 @@ def test_a_picture_that_is_cut_off_is_named(picture, name):
         read_images(path, (3, 40, 40))
 
 
+@pytest.mark.parametrize(
+    "error, reason",
+    [(RuntimeError("Decoding of color planes failed"), "Decoding of color"), (MemoryError(), "MemoryError")],
+)
+def test_whatever_a_decoder_raises_the_picture_is_named(picture, monkeypatch, error, reason):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(Image.Image, "convert", fail)
+    with pytest.raises(ValueError, match=rf"picture\.png is no picture that can be read: {reason}"):
+        read_images(picture(np.zeros((4, 4, 3), np.uint8)), (3, 4, 4))
+
+
 def test_pictures_have_one_or_three_channels(picture):
-    with pytest.raises(ValueError, match=r"images of 4 channels, pictures have 1 or 3: use \.npy"):
+    with pytest.raises(
+        ValueError, match=r"picture\.png: the network takes images of 4 channels, pictures have 1 or 3: use \.npy"
+    ):
         read_images(picture(np.zeros((4, 4, 4), np.uint8)), (4, 4, 4))

@@ -16,22 +16,24 @@ from adaste_runtime.pictures import read_images
 BAR = 30
 """Characters of a probability of 1."""
 
+WRONG = (ValueError, OSError, MemoryError)
+"""What is said in a line: of files and options, not of errors in this program."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, run, print; 2 where something is wrong."""
+    """Parse, run, print; 2 where something is wrong, if only with one of the images."""
     options = _parser().parse_intermixed_args(arguments)  # options may stand between the model and the pictures
     try:
         network = load(options.model, options.threads, options.int8)
         if options.bench:
             print(report(network, latencies(network, options.batch, options.seconds)))
-        elif not options.images:
+            return 0
+        if not options.images:
             raise ValueError("name at least one image, or --bench")
-        for path in options.images if not options.bench else ():
-            _show(network, path, options.top)
-    except (ValueError, OSError, MemoryError) as error:
-        print(f"adaste-run: {printable(str(error))}", file=sys.stderr)
+        return 0 if _show_all(network, options.images, options.top) else 2
+    except WRONG as error:
+        _complain(error)
         return 2
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -47,11 +49,36 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _show(network: Network, path: Path, top: int) -> None:
+def _show_all(network: Network, paths: Sequence[Path], top: int) -> bool:
+    """Whether all files could be used; of one that could not it is said why, and the others are shown."""
+    complete = True
+    for path in paths:
+        try:
+            found = _seen(network, path)
+        except WRONG as error:
+            _complain(error)
+            complete = False
+        else:  # not above: an output that is closed is nothing that is wrong with a file
+            _show(network, path, found, top)
+    return complete
+
+
+def _seen(network: Network, path: Path) -> NDArray[np.float32]:
     images = read_images(path, network.input_shape)
-    for place, logits in enumerate(network(images)):
-        print(printable(f"{path}" if len(images) == 1 else f"{path} [{place}]"))
+    try:
+        return network(images)
+    except (ValueError, MemoryError) as error:  # which know of no file
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _show(network: Network, path: Path, found: NDArray[np.float32], top: int) -> None:
+    for place, logits in enumerate(found):
+        print(printable(f"{path}" if len(found) == 1 else f"{path} [{place}]"))
         print(ranking(logits, network.classes, top))
+
+
+def _complain(error: Exception) -> None:
+    print(f"adaste-run: {printable(str(error))}", file=sys.stderr)
 
 
 def printable(text: str) -> str:

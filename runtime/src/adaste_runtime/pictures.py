@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 MODES = {1: "L", 3: "RGB"}
 """What pictures are for networks of so many channels."""
 
+DAMAGE = (OSError, SyntaxError, ValueError, RuntimeError, MemoryError)
+"""What Pillow raises for files that are damaged; its decoders do not agree on one."""
+
 
 def read_images(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
     """The images in a file: a .npy array of one or many, or a picture, brought to the size of the input.
@@ -28,8 +31,8 @@ def _array(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
     try:
         with path.open("rb") as file:
             array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is no array: {error}") from None
+    except (ValueError, EOFError, MemoryError) as error:
+        raise ValueError(f"{path} is no array that can be read: {error}") from None
     return array[None] if array.ndim == len(shape) else array
 
 
@@ -42,14 +45,14 @@ def _picture(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
         ) from None
     channels, height, width = shape
     if channels not in MODES:
-        raise ValueError(f"the network takes images of {channels} channels, pictures have 1 or 3: use .npy")
+        raise ValueError(f"{path}: the network takes images of {channels} channels, pictures have 1 or 3: use .npy")
     try:
         with Image.open(path) as picture:
             scaled = _covering(_of_bytes(picture).convert(MODES[channels]), width, height)
     except FileNotFoundError:
         raise
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # all that Pillow says of damage
-        raise ValueError(f"{path} is no picture that can be read: {error}") from None
+    except (*DAMAGE, Image.DecompressionBombError) as error:
+        raise ValueError(f"{path} is no picture that can be read: {str(error) or type(error).__name__}") from None
     return np.asarray(scaled, np.uint8).reshape(1, height, width, channels)
 
 
