@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from adaste_runtime.cli import main, ranking
 from networks import floats, residual_network
+from packing import Packing
 
 
 @pytest.fixture
@@ -19,6 +20,14 @@ def test_the_top_classes_are_printed_with_a_bar_each(model, tmp_path, capsys):
     assert lines[0].endswith("images.npy [0]") and lines[4].endswith("images.npy [1]")
     assert all("%" in line and "class" in line for line in lines[1:4])
     assert len(lines) == 8
+
+
+def test_all_classes_are_printed_where_they_are_fewer_than_usual(tmp_path, capsys):
+    packing = Packing(shape=(2, 1, 1))
+    packing.node("flatten")
+    np.save(tmp_path / "image.npy", np.zeros((2, 1, 1), np.float32))
+    assert main([str(packing.write(tmp_path)), str(tmp_path / "image.npy")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
 
 
 def test_a_single_array_is_one_image(model, tmp_path, capsys):
@@ -84,6 +93,9 @@ def test_bench_prints_percentiles(model, capsys):
         (["{model}", "{folder}/zip.npy"], "zip.npy is no array that can be read: the magic string"),
         (["{model}", "{folder}/huge.npy"], "huge.npy is no array that can be read: Unable to allocate"),
         (["{model}", "{folder}/small.npy"], "small.npy: images must be"),
+        (["{model}", "{folder}/good.npy", "--top", "0"], "--top must be 1 to 7, the number of classes, got 0"),
+        (["{model}", "{folder}/good.npy", "--top", "-1"], "--top must be 1 to 7, the number of classes, got -1"),
+        (["{model}", "{folder}/good.npy", "--top", "8"], "--top must be 1 to 7, the number of classes, got 8"),
         (["{model}", "--bench", "--batch", "0"], "batch must be at least 1"),
         (["{model}", "--bench", "--threads", "0"], "threads must be"),
     ],
@@ -93,6 +105,7 @@ def test_what_is_wrong_is_said(model, tmp_path, capsys, arguments, message):
     (tmp_path / "text.png").write_text("text")
     with (tmp_path / "zip.npy").open("wb") as file:
         np.savez(file, image=np.zeros((12, 10, 3), np.uint8))
+    np.save(tmp_path / "good.npy", np.zeros((12, 10, 3), np.uint8))
     np.save(tmp_path / "small.npy", np.zeros((1, 2, 2, 3), np.uint8))
     with (tmp_path / "huge.npy").open("wb") as file:
         facts = {"descr": "|u1", "fortran_order": False, "shape": (10**15, 12, 10, 3)}
