@@ -101,6 +101,32 @@ def test_a_calibration_that_fails_leaves_the_last_one(loaded, rng):
     np.testing.assert_array_equal(net(images), calibrated)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
+def test_a_network_is_not_calibrated_with_images_of_one_colour(loaded, rng, kind, count):
+    net = loaded(residual_network(rng)[0], int8=True)
+    colour = np.array([0, 2, 3], kind)
+    images = np.tile(colour, (count, 12, 10, 1))
+    images = images.transpose(0, 3, 1, 2) if kind == np.float32 else images
+    sample = floats(rng, 2, 3, 12, 10)
+    dynamic = net(sample)
+    with pytest.raises(
+        ValueError, match=r"ranges of values, which those of one colour do not: all pixels are \[0\.? 2"
+    ):
+        net.calibrate(images)
+    np.testing.assert_array_equal(net(sample), dynamic)
+    images = images.copy()
+    images[-1, -1, -1, -1] += 1
+    net.calibrate(images)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_network_is_not_calibrated_with_numbers_that_are_not_finite(loaded, rng, value):
+    net = loaded(residual_network(rng)[0], int8=True)
+    with pytest.raises(ValueError, match="not finite"):
+        net.calibrate(np.full((2, 3, 12, 10), value, np.float32))
+
+
 def test_only_8_bit_networks_are_calibrated(loaded, rng):
     net = loaded(residual_network(rng)[0])
     with pytest.raises(ValueError, match="only a network loaded with int8"):

@@ -11,8 +11,9 @@ import pytest
 
 from adaste.data import DataError, load
 from adaste.data.cache import FOLDER, MANIFEST
+from adaste.data.pictures import DECODING
 from adaste.files import NotWrittenError
-from data.build import write_cifar10, write_class_folders
+from data.build import write_cifar10, write_class_folders, write_imagenette, write_mnist, write_tiny_imagenet
 
 ARRAYS = ["test-images.npy", "test-labels.npy", "train-images.npy", "train-labels.npy"]
 
@@ -57,6 +58,23 @@ def test_files_are_hashed_once_as_long_as_they_do_not_change(folder, monkeypatch
 def test_another_size_of_own_images_is_another_entry(tmp_path):
     write_class_folders(tmp_path)
     assert len({load(name, tmp_path).digest for name in ("folder", "folder:32", "folder:64")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "renewed"),
+    [
+        ("folder", write_class_folders, True),
+        ("imagenette", write_imagenette, True),
+        ("tiny-imagenet", write_tiny_imagenet, True),
+        ("cifar10", write_cifar10, False),
+        ("mnist", write_mnist, False),
+    ],
+)
+def test_another_decoding_of_image_files_is_another_entry(tmp_path, monkeypatch, name, write, renewed):
+    write(tmp_path)
+    before = load(name, tmp_path).digest
+    monkeypatch.setattr("adaste.data.folders.DECODING", DECODING - 1)
+    assert (load(name, tmp_path).digest != before) == renewed
 
 
 def truncate(path):

@@ -2,13 +2,16 @@
 
 import logging
 import shutil
+import struct
 from functools import partial
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from adaste.data import SOURCES, DataError, available, data_folder, load, source_named, subset
 from adaste.data.cache import FOLDER
+from adaste.data.pictures import read_square
 from data.build import (
     CIFAR10_NAMES,
     CIFAR100_NAMES,
@@ -181,6 +184,45 @@ def test_grey_of_16_bits_keeps_its_upper_8(tmp_path):
         write_image(tmp_path / part / "a" / "1.png", levels)
     images = load("folder", tmp_path).train.images
     assert np.array_equal(images[0], np.repeat((levels // 256)[..., np.newaxis], 3, axis=-1))
+
+
+UPRIGHT = {
+    1: lambda image: image,
+    2: np.fliplr,
+    3: lambda image: np.rot90(image, 2),
+    4: np.flipud,
+    5: lambda image: image.swapaxes(0, 1),
+    6: lambda image: np.rot90(image, -1),
+    7: lambda image: np.rot90(image, 2).swapaxes(0, 1),
+    8: np.rot90,
+    9: lambda image: image,
+}
+"""What is done with the pixels of a file whose EXIF data say this orientation."""
+
+
+@pytest.mark.parametrize("orientation", UPRIGHT)
+def test_images_are_turned_upright_as_their_exif_data_say(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image = images_and_labels(1, 1, 8)[0][0]
+    Image.fromarray(image).save(tmp_path / "image.png", exif=exif)
+    assert np.array_equal(read_square(tmp_path / "image.png", 8), UPRIGHT[orientation](image))
+
+
+def test_exif_data_that_cannot_be_read_turn_nothing(tmp_path):
+    image = images_and_labels(1, 1, 8)[0][0]
+    for exif in (b"Exif\0\0no TIFF", b"Exif\0\0MM\0*\0\0\0"):
+        Image.fromarray(image).save(tmp_path / "image.png", exif=exif)
+        assert np.array_equal(read_square(tmp_path / "image.png", 8), image)
+
+
+def test_odd_values_elsewhere_in_the_exif_data_do_not_matter(tmp_path):
+    orientation = struct.pack(">HHIHH", 0x0112, 3, 1, 6, 0)
+    unit = struct.pack(">HHI4s", 0x0128, 2, 2, b"x")  # a text where a number belongs
+    exif = b"Exif\0\0MM\0*" + struct.pack(">IH", 8, 2) + orientation + unit + bytes(4)
+    image = images_and_labels(1, 1, 8)[0][0]
+    Image.fromarray(image).save(tmp_path / "image.png", exif=exif)
+    assert np.array_equal(read_square(tmp_path / "image.png", 8), UPRIGHT[6](image))
 
 
 def test_the_folder_may_be_that_of_the_data_set_itself(tmp_path):

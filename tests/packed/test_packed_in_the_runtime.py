@@ -56,3 +56,15 @@ def test_a_picture_is_the_same_for_adaste_run_as_it_was_in_training(
     grey16 = Image.fromarray(pixels[:, :, 0].astype(np.uint16) * 257)
     (grey16 if kind == "I;16" else Image.fromarray(pixels).convert(kind)).save(path)
     np.testing.assert_array_equal(read_images(path, (3, 12, 12))[0], read_square(path, 12))
+
+
+@pytest.mark.parametrize("orientation", range(1, 10))
+def test_a_picture_is_turned_for_adaste_run_as_it_was_in_training(tmp_path: Path, orientation: int) -> None:
+    from adaste_runtime.pictures import read_images
+
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    pixels = np.random.default_rng(0).integers(0, 256, (31, 17, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "picture.jpg", exif=exif)
+    found = read_square(tmp_path / "picture.jpg", 12)
+    np.testing.assert_array_equal(read_images(tmp_path / "picture.jpg", (3, 12, 12))[0], found)

@@ -89,8 +89,13 @@ class Network:
         self._network.run(batch, target)
 
     def calibrate(self, images: NDArray[Any]) -> None:
-        """Fix the ranges of 8-bit activations to those of typical images; without it each image has its own."""
-        self._network.calibrate(self._checked(images))
+        """Fix the ranges of 8-bit activations to those of typical images; without it each image has its own.
+
+        Images that are all of one colour are refused: they show no ranges.
+        """
+        batch = self._checked(images)
+        _refuse_one_colour(batch)
+        self._network.calibrate(batch)
 
     def _checked(self, images: NDArray[Any]) -> NDArray[Any]:
         import numpy as np
@@ -110,6 +115,17 @@ class Network:
 
     def __repr__(self) -> str:
         return f"Network(input_shape={self.input_shape}, outputs={self.outputs}, threads={self.threads})"
+
+
+def _refuse_one_colour(images: NDArray[Any]) -> None:
+    """That there are images, of finite numbers, is seen to by the network itself."""
+    import numpy as np
+
+    first = images[:1, :, :1, :1] if images.dtype == np.float32 else images[:1, :1, :1, :]
+    if len(images) and np.isfinite(first).all() and np.all(images == first):
+        raise ValueError(
+            f"images must show the ranges of values, which those of one colour do not: all pixels are {first.ravel()}"
+        )
 
 
 def load(path: str | os.PathLike[str], threads: int = 1, int8: bool = False) -> Network:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adaste.data.errors import DataError, listing, require_files, some
 from adaste.data.layout import Content, Layout, Part
-from adaste.data.pictures import SUFFIXES, common_square, fill_squares
+from adaste.data.pictures import DECODING, SUFFIXES, common_square, fill_squares
 
 DEFAULT_SIDE = 64
 LITTER = ("Thumbs.db", "desktop.ini")
@@ -21,8 +21,9 @@ Labelled = list[tuple[Path, str]]
 class ClassFolders(Layout):
     """train/<class>/* and val/<class>/* (or test/).
 
-    All images are brought to one square of `side` pixels: the shorter side is resized to it, the middle of the longer
-    one kept. Without `side`, images that are all squares of one size stay as they are; others become squares of 64.
+    All images are turned upright, as their EXIF data say, and brought to one square of `side` pixels: the shorter side
+    is resized to it, the middle of the longer one kept. Without `side`, images that are all squares of one size stay of
+    that size; others become squares of 64.
     """
 
     side: int | None = None
@@ -37,7 +38,7 @@ class ClassFolders(Layout):
         return f"{super().expected()}, with train/<class>/ and val/<class>/ or test/<class>/"
 
     def options(self) -> dict[str, Any]:
-        return {"side": self.side}
+        return {"side": self.side, "decoding": DECODING}
 
     def files(self, root: Path) -> list[Path]:
         return [path for part in self._parts(root) for path, _ in part]
@@ -64,6 +65,9 @@ class TinyImageNet(Layout):
     """
 
     side: int = 64
+
+    def options(self) -> dict[str, Any]:
+        return {"decoding": DECODING}
 
     def files(self, root: Path) -> list[Path]:
         lists = ["wnids.txt", "words.txt", "val/val_annotations.txt"]

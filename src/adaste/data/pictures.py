@@ -7,6 +7,7 @@ script that loads data for a main guard, and all this happens once.
 """
 
 import os
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import ExifTags, Image
 
 from adaste.data.errors import DataError
 from adaste.data.progress import bar
@@ -24,6 +25,23 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
 AT_A_TIME = 64
 MOST_THREADS = 4
+
+DECODING = 2
+"""Part of the digest of all data sets of image files: to be raised when the same files become other pixels.
+
+2: images are turned upright.
+"""
+
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What makes an image upright, by the orientation in its EXIF data; 1 is upright."""
 
 T = TypeVar("T")
 
@@ -44,9 +62,9 @@ def fill_squares(paths: Sequence[Path], side: int, progress: bool, images: NDArr
 
 
 def read_square(path: Path, side: int) -> NDArray[np.uint8]:
-    """One image as (side, side, 3) bytes: the shorter side is resized, the middle of the longer one kept."""
+    """One image as (side, side, 3) bytes: upright, the shorter side resized, the middle of the longer one kept."""
     with _opened(path) as image:
-        colour = _of_bytes(image).convert("RGB")
+        colour = _of_bytes(_upright(image)).convert("RGB")
         width, height = colour.size
         if (width, height) != (side, side):
             scale = side / min(width, height)
@@ -65,6 +83,19 @@ def common_square(paths: Sequence[Path]) -> int | None:
     found = set().union(*_each(sizes, range(0, len(paths), AT_A_TIME)))
     width, height = found.pop() if len(found) == 1 else (0, -1)
     return width if width == height else None
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turned as its EXIF data say, if they can be read.
+
+    ImageOps.exif_transpose also writes these data anew, and fails where they hold something odd.
+    """
+    image.load()  # damaged pixels are an error, damaged EXIF data none
+    try:
+        turn = TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    except (SyntaxError, struct.error):
+        return image
+    return image if turn is None else image.transpose(turn)
 
 
 def _of_bytes(image: Image.Image) -> Image.Image:
