@@ -1,4 +1,4 @@
-"""The committed runs, and the pages that tell of them."""
+"""The committed runs, and the pages that tell of what was measured."""
 
 import pytest
 from pages import ROOT, words

@@ -15,11 +15,6 @@ def record(name: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def readme() -> str:
-    return words("README.md")
-
-
-@pytest.fixture(scope="module")
 def speed() -> str:
     return words("docs/speed.md")
 
