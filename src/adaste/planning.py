@@ -23,6 +23,26 @@ def steps_of_recipe(recipe: Recipe, dataset: Dataset, world: World) -> int:
     return steps_of_epoch(count=images - recipe.holdout, batch=recipe.batch)
 
 
+def draw_batches(
+    recipe: Recipe,
+    augmentation: Augmentation,
+    feed: Feed,
+    world: World,
+    *,
+    seed: int,
+    epoch: int,
+    most: int | None = None,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The images of an epoch's steps, (steps, b), and the random numbers of their augmentation: this process' part.
+
+    most  steps, from the first on; all if None.
+    """
+    order = order_of_epoch(seed=seed, epoch=epoch, count=feed.count, batch=recipe.batch)[:most]
+    draws = augmentation.draw(seed=seed, epoch=epoch, order=order, image_size=feed.image_size, ranks=world.size)
+    mine = of_rank({"order": order, **draws}, rank=world.rank, ranks=world.size)
+    return mine.pop("order"), mine
+
+
 class Planner:
     """The plans of all epochs of a recipe, drawn up on the host from its seed; each process gets its own part.
 
@@ -45,17 +65,10 @@ class Planner:
 
     def look_ahead(self, epoch: int) -> None:
         """Draw up a plan that is asked for later."""
-        recipe, world = self._recipe, self._world
-        order = order_of_epoch(seed=recipe.seed, epoch=epoch, count=self._feed.count, batch=recipe.batch)
-        draws = self._augmentation.draw(
-            seed=recipe.seed,
-            epoch=epoch,
-            order=order,
-            image_size=self._feed.image_size,
-            ranks=world.size,
+        order, draws = draw_batches(
+            self._recipe, self._augmentation, self._feed, self._world, seed=self._recipe.seed, epoch=epoch
         )
-        mine = of_rank({"order": order, **draws}, rank=world.rank, ranks=world.size)
-        self._ahead = epoch, mine.pop("order"), {**mine, RATES: self._rates_of(epoch, len(order))}
+        self._ahead = epoch, order, {**draws, RATES: self._rates_of(epoch, len(order))}
 
     def _rates_of(self, epoch: int, count: int) -> Tensor:
         """The learning rate of every group at every step, (steps, groups)."""

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adaste.augment import Augmentation, generator, of_rank, order_of_epoch
+from adaste.augment import Augmentation, generator
 from adaste.bases import rate_at
 from adaste.data import Dataset, Split, subset
 from adaste.distributed import ALONE, World
@@ -32,7 +32,7 @@ from adaste.engine import (
 from adaste.guard import NonFiniteGradientError
 from adaste.network import build_network, dtype_of
 from adaste.optim import LatentOptimizer
-from adaste.planning import Planner, steps_of_recipe
+from adaste.planning import Planner, draw_batches, steps_of_recipe
 from adaste.recipe import Recipe
 from adaste.records import DivergedError, Record
 from adaste.schedules import Schedule, at_step
@@ -268,15 +268,18 @@ class Training:
 
     def _norm_estimation(self) -> NormEstimation:
         if self._norms is None:
-            count = min(self.recipe.norm_batches, self.steps_per_epoch)
-            order = order_of_epoch(seed=0, epoch=0, count=self.feed.count, batch=self.recipe.batch)[:count]
+            most, same_for_all_runs = self.recipe.norm_batches, 0
+            order, draws = draw_batches(
+                self.recipe, self._augmentation, self.feed, self.world, seed=same_for_all_runs, epoch=0, most=most
+            )
             self._norms = NormEstimation(
                 network=self.model,
                 walk=Walk(self.feed.beside(), self.device),
                 augmentation=self._augmentation,
                 dtype=dtype_of(self.recipe),
                 way=self.choice.way,
-                order=of_rank({"order": order}, rank=self.world.rank, ranks=self.world.size)["order"],
+                order=order,
+                draws=draws,
                 world=self.world,
             )
         return self._norms

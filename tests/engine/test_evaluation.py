@@ -6,7 +6,7 @@ from small_runs import CONVOLUTIONAL, CPU, assert_same, small_data, small_recipe
 from torch import nn
 from torch.nn import functional as F
 
-from adaste.augment import Augmentation, order_of_epoch
+from adaste.augment import Augmentation, Crop, Flip, of_step, order_of_epoch
 from adaste.distributed import ALONE
 from adaste.engine import Evaluation, NormEstimation, Resident, Walk, Way
 
@@ -74,6 +74,7 @@ def _estimation(network: nn.Module) -> NormEstimation:
         dtype=torch.float32,
         way=Way.EAGER,
         order=ORDER,
+        draws={},
         world=ALONE,
     )
 
@@ -113,6 +114,24 @@ def test_statistics_are_estimated_while_weights_are_soft_and_only_then(monkeypat
     assert estimated == [epoch + 1 for epoch, was in enumerate(soft) if was]
 
 
+def test_statistics_of_rounded_weights_are_those_of_augmented_images() -> None:
+    made = small_recipe("pmf", network=CONVOLUTIONAL, augmentation=(Crop(padding=4), Flip()), norm_batches=3)
+    data = small_data()
+    training = small_training(made, data)
+    next(training.run())
+    seen: list[torch.Tensor] = []
+    hook = training.model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].clone()))
+    with training.exported():
+        hook.remove()
+    augmentation = Augmentation(made.augmentation, data.mean, data.std)
+    order = order_of_epoch(seed=0, epoch=0, count=len(data.train), batch=made.batch)[:3]
+    draws = augmentation.draw(seed=0, epoch=0, order=order, image_size=data.train.images.shape[1:3])
+    for step, (index, images) in enumerate(zip(order, seen, strict=True)):
+        chosen, labels = (torch.tensor(part[index.numpy()]) for part in (data.train.images, data.train.labels))
+        assert torch.equal(images, augmentation.apply(chosen, labels, of_step(draws, step), torch.float32).images)
+        assert not torch.equal(images, augmentation.prepare(chosen, torch.float32))
+
+
 def test_rounded_weights_with_their_own_statistics_are_what_is_tested() -> None:
     made, data = small_recipe("pmf", network=CONVOLUTIONAL), small_data()
     training = small_training(made, data)
@@ -120,7 +139,7 @@ def test_rounded_weights_with_their_own_statistics_are_what_is_tested() -> None:
     with training.exported() as model:
         model.eval()
         with torch.no_grad():
-            loss = F.cross_entropy(model(_prepared(data.test.images)), torch.from_numpy(data.test.labels)).item()
+            loss = F.cross_entropy(model(_prepared(data.test.images)), torch.tensor(data.test.labels)).item()
         statistics = [buffer.clone() for buffer in model.buffers()]
     assert record.test_loss == pytest.approx(loss, rel=1e-5)
     assert any(not torch.equal(one, other) for one, other in zip(statistics, model.buffers(), strict=True))

@@ -67,10 +67,12 @@ class Evaluation:
 
 
 class NormEstimation:
-    """BatchNorm statistics for the weights the network has now: the means over `order`ed batches, not augmented.
+    """BatchNorm statistics for the weights the network has now: the means over a few batches, augmented as in training.
 
-    While weights are soft, the running statistics belong to the soft weights; the rounded ones need their own.
-    `order` is this process' part of the batches.
+    While weights are soft, the running statistics belong to the soft weights; the rounded ones need their own. They
+    must come from such batches as training's do: a network that has learned to see images with black borders and is
+    normalised by images without them is another network, and a worse one.
+    `order` and `draws` are this process' part of the batches.
     """
 
     def __init__(
@@ -82,10 +84,11 @@ class NormEstimation:
         dtype: torch.dtype,
         way: Way,
         order: Tensor,
+        draws: dict[str, Tensor],
         world: World,
     ) -> None:
         self._network, self._walk, self._augmentation, self._dtype = network, walk, augmentation, dtype
-        self._order, self._world = order, world
+        self._order, self._draws, self._world = order, draws, world
         self._norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
         self._buffers = [
             buffer for norm in self._norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None
@@ -106,7 +109,7 @@ class NormEstimation:
     def _estimate(self) -> None:
         momenta = [norm.momentum for norm in self._norms]
         sums = [torch.zeros_like(buffer) for buffer in self._buffers]
-        self._walk.begin(self._order, {})
+        self._walk.begin(self._order, self._draws)
         with in_mode(self._network, training=True):
             try:
                 for norm in self._norms:
@@ -123,7 +126,8 @@ class NormEstimation:
         self._world.average_buffers(self._network)
 
     def _step(self) -> None:
-        self._network(self._augmentation.prepare(self._walk.take().images, self._dtype))
+        taken = self._walk.take()
+        self._network(self._augmentation.apply(taken.images, taken.labels, taken.draws, self._dtype).images)
 
 
 def program(step: Callable[[], None], network: nn.Module, way: Way, device: torch.device) -> Callable[[], None]:

@@ -1,0 +1,83 @@
+"""What BatchNorm statistics do to rounded weights: python benchmarks/norm_statistics.py RUN... --output FILE.json
+
+Test accuracy of the last checkpoint of each run, with its weights rounded and statistics of three kinds:
+
+training    those of training; where weights are soft, they belong to the soft ones
+augmented   estimated for the rounded weights from training images, augmented as in training
+plain       estimated from training images as they are
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from adaste.augment import Augmentation
+from adaste.checkpoint import Checkpoints
+from adaste.data import load
+from adaste.distributed import ALONE
+from adaste.engine import Evaluation, NormEstimation, Walk, Way, choose_feed, evaluation_batch
+from adaste.environment import environment
+from adaste.files import write_atomically
+from adaste.network import dtype_of
+from adaste.planning import draw_batches
+from adaste.results import read_recipe
+from adaste.train import Training
+
+BATCHES = 50
+"""As many as recipes have."""
+
+
+def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterator[tuple[str, float | bool]]:
+    """Whether weights are soft, and the test accuracy with statistics of each kind."""
+    recipe = read_recipe(folder / "recipe.json")
+    newest = Checkpoints(folder / "checkpoints").newest(print)
+    if newest is None:
+        raise SystemExit(f"{folder} has no checkpoint to test")
+    dataset = load(recipe.data, data)
+    training = Training(recipe, dataset, device=device, engine="eager")
+    training.load_state_dict(newest[1]["training"])
+    network, how = training.model, {"dtype": dtype_of(recipe), "way": Way.EAGER, "world": ALONE}
+    plain = Augmentation((), dataset.mean, dataset.std)
+    test = Evaluation(
+        network=network,
+        walk=Walk(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
+        augmentation=plain,
+        **how,
+    )
+    yield "soft", training.optimizer.is_soft()
+    with training.optimizer.binarized(network):
+        yield "training", test().accuracy
+        for name, augmentation in {
+            "augmented": Augmentation(recipe.augmentation, dataset.mean, dataset.std),
+            "plain": plain,
+        }.items():
+            order, draws = draw_batches(recipe, augmentation, training.feed, ALONE, seed=0, epoch=0, most=BATCHES)
+            walk = Walk(training.feed.beside(), device)
+            with NormEstimation(
+                network=network, walk=walk, augmentation=augmentation, order=order, draws=draws, **how
+            )():
+                yield name, test().accuracy
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="folders of runs with their checkpoints")
+    parser.add_argument("--data", type=Path, help="the data folder")
+    parser.add_argument("--output", type=Path, help="write a record, as JSON")
+    arguments = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    rows: list[dict[str, Any]] = []
+    for folder in arguments.runs:
+        rows.append({"run": folder.name, **dict(accuracies(folder, arguments.data, device))})
+        print(", ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
+    if arguments.output:
+        record = {"environment": environment(device), "rows": rows}
+        write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()
