@@ -1,5 +1,6 @@
 """One process among several of a run (DDP), or alone."""
 
+import gc
 import os
 import secrets
 import time
@@ -109,6 +110,7 @@ def name_of_start(store: Any, rank: int, size: int) -> str:
 def leave_world() -> None:
     """End the process group, if there is one."""
     if dist.is_initialized():
+        gc.collect()  # a network of DDP in a cycle of garbage would outlive the group, and torch abort at the exit
         dist.destroy_process_group()
 
 
