@@ -23,6 +23,15 @@ def test_slope_is_that_of_the_line_between_the_two_points():
         assert panel.slope == pytest.approx(rise / (panel.latent - panel.perturbed))
 
 
+def test_chord_meets_tanh_at_its_ends_and_the_tangent_in_one_point():
+    for panel in adaptive_slopes():
+        ends = torch.tensor((panel.latent, panel.perturbed), dtype=torch.float64)
+        torch.testing.assert_close(panel.chord(ends), torch.tanh(ends))
+        torch.testing.assert_close(panel.tangent(ends[:1]), torch.tanh(ends[:1]))
+        first, last = panel.tangent(torch.tensor(panel.touched, dtype=torch.float64))
+        assert float(last - first) == pytest.approx(panel.derivative * (panel.touched[1] - panel.touched[0]))
+
+
 def test_curves_of_figure_two_are_the_paper_formula_on_both_sides_of_the_jump():
     curves = map_curves(alpha=0.01, points=11)
     assert [curve.mu for curve in curves] == [1, 10, 100]

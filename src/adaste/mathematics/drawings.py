@@ -185,23 +185,24 @@ def svg(figure: "Figure") -> bytes:
 
 
 def _draw_adaptive_slope(axes: "Axes", case: illustrations.AdaptiveSlope) -> None:
-    curve, near = _line(-5.5, 3), case.latent + _line(-1.1, 1.1, 2)
-    weight, perturbed = math.tanh(case.latent), math.tanh(case.perturbed)
-    tangent = weight + case.derivative * (near - case.latent)
+    curve = _line(*illustrations.LATENTS)
+    touched, ends = (torch.tensor(pair, dtype=torch.float64) for pair in (case.touched, (case.latent, case.perturbed)))
+    tangent, (weight, perturbed) = case.tangent(touched), case.chord(ends).tolist()
     axes.plot(curve, torch.tanh(curve), color=BLACK, linewidth=1.5)
-    axes.plot(near, tangent, color=BLUE, linestyle=(0, (4, 2)), label=f"derivative {case.derivative:.2f}")
+    axes.plot(touched, tangent, color=BLUE, linestyle=(0, (4, 2)), label=f"derivative {case.derivative:.2f}")
     chord = {"color": RED, "linewidth": 2.2, "marker": "o", "label": f"finite difference {case.slope:.2f}"}
-    axes.plot((case.latent, case.perturbed), (weight, perturbed), **chord)  # type: ignore[arg-type]
+    axes.plot(ends, (weight, perturbed), **chord)  # type: ignore[arg-type]
+    low, high = illustrations.WEIGHTS
     outward = 1 if case.perturbed > case.latent else -1
     for end, height, name, side in (
         (case.latent, weight, "$w^*$", -outward),
         (case.perturbed, perturbed, r"$\hat w$", outward),
     ):
-        axes.plot((end, end), (-1.3, height), color=GREY, linestyle=":", linewidth=1)
+        axes.plot((end, end), (low, height), color=GREY, linestyle=":", linewidth=1)
         # Beside the point and off the curve: above it on the left, below it on the right of a rising chord.
         axes.annotate(name, (end, height), (13 * side, 8 if side < 0 else -13), textcoords="offset points", ha="center")
     axes.annotate("", (case.perturbed, -1.2), (case.latent, -1.2), arrowprops={"arrowstyle": "->", "color": GREY})
-    axes.set(xlabel=r"latent; the arrow goes from $\theta$ to $\theta - \beta\ell'$", xlim=(-5.6, 3), ylim=(-1.3, 1.3))
+    axes.set(xlabel=r"latent; the arrow goes from $\theta$ to $\theta - \beta\ell'$", xlim=(-5.6, 3), ylim=(low, high))
     axes.legend(loc="upper left")
 
 

@@ -1,8 +1,9 @@
-"""The data of the paper's figures 1 and 2.
+"""The data of the paper's figures 1 and 2, for every form they are drawn in.
 
 Legend: theta latent, w* = s(theta) weight, w^ = s(theta - beta g) perturbed weight, g = dl/dw, beta spacing.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,9 @@ from torch import Tensor
 
 from adaste.maps import DoubleWell
 from adaste.mathematics import chain_rule
+
+LATENTS, WEIGHTS = (-5.5, 3.0), (-1.3, 1.3)
+"""From where to where a panel of figure 1 goes."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,19 @@ class AdaptiveSlope:
     def derivative(self) -> float:
         """tanh'(theta): the slope of the tangent."""
         return float(chain_rule.derivative(_scalar(self.latent)))
+
+    @property
+    def touched(self) -> tuple[float, float]:
+        """The latents between which the tangent is drawn."""
+        return self.latent - 1.1, self.latent + 1.1
+
+    def tangent(self, latents: Tensor) -> Tensor:
+        """The height of the tangent over these latents."""
+        return math.tanh(self.latent) + self.derivative * (latents - self.latent)
+
+    def chord(self, latents: Tensor) -> Tensor:
+        """The height of the chord over these latents: w* over theta, w^ over theta - beta g."""
+        return math.tanh(self.latent) + self.slope * (latents - self.latent)
 
 
 def adaptive_slopes(small: float = -0.2, large: float = -2.0) -> tuple[AdaptiveSlope, AdaptiveSlope, AdaptiveSlope]:
