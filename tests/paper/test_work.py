@@ -85,7 +85,7 @@ def test_the_estimate_is_the_recorded_speed(place: str, row: str) -> None:
     ("arguments", "message"),
     [
         ({"target": "figur3"}, "nothing named 'figur3' to reproduce; near it: figure3"),
-        ({"target": "figure1"}, "figure1 shows a function and needs no runs: `adaste report RESULTS --figures DIR`"),
+        ({"target": "figure1"}, "figure1 shows a function and needs no runs: it is on every page of `adaste report"),
         (
             {"target": "table1", "families": [PAPER], "methods": ["pmf"], "only": ["cifar10-vgg16"]},
             "nothing to do: paper has no recipe for pmf at cifar10-vgg16",

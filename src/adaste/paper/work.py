@@ -96,7 +96,7 @@ class _Part:
 
 def _parts(target: str, families: Sequence[Family], epochs: int | None) -> Iterator[_Part]:
     if target in ILLUSTRATIONS:
-        raise ValueError(f"{target} shows a function and needs no runs: `adaste report RESULTS --figures DIR` draws it")
+        raise ValueError(f"{target} shows a function and needs no runs: it is on every page of `adaste report RESULTS`")
     if target not in targets():
         known = (*ILLUSTRATIONS, *targets())
         raise ValueError(

@@ -146,11 +146,11 @@ def _run(run: Run, root: Path) -> Plain:
 
 def _curves(run: Run) -> Plain:
     """By field; those that hold no number are left out."""
-    columns = {name: [_short(getattr(record, name)) for record in run.records] for name in CURVES}
+    columns = {name: [short(getattr(record, name)) for record in run.records] for name in CURVES}
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
 
 
-def _short(value: float | None) -> float | None:
+def short(value: float | None) -> float | None:
     """Four significant digits: more than a screen can show, and exact for accuracies on up to 10,000 images."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import adaste
 from adaste.paper.collection import Collection
 from adaste.report.contents import Plain, contents
+from adaste.report.functions import functions
 
 STYLES = ("colours.css", "page.css", "controls.css", "tables.css", "charts.css", "sheets.css", "screens.css")
 SCRIPTS = (
@@ -25,6 +26,7 @@ SCRIPTS = (
     "runs.js",
     "sheets.js",
     "others.js",
+    "functions.js",
     "page.js",
 )
 """In the order they are read: each uses the ones before it."""
@@ -33,7 +35,7 @@ SCRIPTS = (
 def page(collection: Collection, root: Path, made: datetime) -> str:
     """The page about the runs of `root`, as made at that time."""
     about = {"version": adaste.__version__, "made": made.isoformat(timespec="seconds"), "root": root.resolve().name}
-    return _assembled({**contents(collection, root), "about": about})
+    return _assembled({**contents(collection, root), "functions": functions(), "about": about})
 
 
 def _assembled(data: Plain) -> str:

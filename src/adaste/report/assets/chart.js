@@ -1,17 +1,20 @@
-// A chart of curves over epochs that can be read, zoomed and saved.
+// A chart of curves, over epochs or anything else, that can be read, zoomed and saved.
 
 const MARGIN = { left: 46, right: 12, top: 24, bottom: 42 };
 let charts = 0;
 
 class Chart {
-  /* series: {key, title, slot, curve}; epochs: the last one to show. */
-  constructor({ label, axis, series, epochs, height = 320 }) {
-    Object.assign(this, { label, axis, series, epochs, height });
+  /*
+   * stops: the places across that have values, ascending; last: the last one to show; range: of heights, where given.
+   * series: {key, title, slot, curve, marks}; marks: {stop, text}, by the number of a stop, or else its end.
+   */
+  constructor({ label, axis, across = "epoch", stops, last = stops.at(-1), range = null, series, height = 320 }) {
+    Object.assign(this, { label, axis, across, stops, last, range, series, height });
     this.number = charts += 1;
     this.hidden = new Set();
     this.emphasised = null;
     this.view = null;
-    this.cursor = null;
+    this.cursor = null; // the number of a stop
     this.brush = null;
     this.svg = draw("svg", { class: "chart-part chart", tabindex: 0, role: "img", "aria-label": label });
     this.tip = make("div", { class: "tip", hidden: true });
@@ -27,25 +30,32 @@ class Chart {
   }
 
   get whole() {
-    return [1, Math.max(2, this.epochs)];
+    const [first] = this.stops;
+    return [first, this.last > first ? this.last : first + 1];
+  }
+
+  /* From one stop to the next, on average. */
+  get stride() {
+    return (this.stops.at(-1) - this.stops[0]) / (this.stops.length - 1) || 1;
   }
 
   get domain() {
     const x = this.view?.x ?? this.whole;
-    return { x, y: this.view?.y ?? this.heights(x) };
+    return { x, y: (this.view ? this.view.y : this.range) ?? this.heights(x) };
   }
 
-  /* The range of all visible values between two epochs, with some air. */
+  /* The range of all visible values between two places, with some air. */
   heights([first, last]) {
     let low = Infinity;
     let high = -Infinity;
     for (const { curve } of this.shown) {
-      for (let epoch = Math.max(1, Math.floor(first)); epoch <= Math.ceil(last); epoch += 1) {
-        const [least, most] = [curve.low[epoch - 1] ?? null, curve.high[epoch - 1] ?? null];
-        if (least === null) continue;
+      this.stops.forEach((stop, index) => {
+        const [least, most] = [curve.low[index] ?? null, curve.high[index] ?? null];
+        // Lines come from stops just outside.
+        if (least === null || stop <= first - this.stride || stop >= last + this.stride) return;
         low = Math.min(low, least);
         high = Math.max(high, most);
-      }
+      });
     }
     if (low > high) return [0, 1];
     const air = (high - low) * 0.05 || Math.abs(high) * 0.05 || 1;
@@ -75,7 +85,7 @@ class Chart {
           height: box.bottom - box.top + 6,
         }),
       ),
-      axes(box, this.x, this.y, domain, { x: "epoch", y: this.axis }),
+      axes(box, this.x, this.y, domain, { x: this.across, y: this.axis }, this.stops.every(Number.isInteger)),
       draw(
         "g",
         { class: "curves", "clip-path": `url(#${clip})` },
@@ -86,30 +96,24 @@ class Chart {
     this.drawCursor();
   }
 
-  curve({ key, slot, curve }) {
+  curve({ key, slot, curve, marks = [{ stop: curve.mean.length - 1 }] }) {
     const dim = this.emphasised && this.emphasised !== key ? " dim" : "";
-    const last = curve.mean.length;
-    const end = curve.mean[last - 1];
     const wide = curve.low.some((value, index) => value !== curve.high[index]);
     return draw(
       "g",
       { class: `${lookOf(slot)}${dim}`, "data-method": key },
-      wide ? draw("path", { class: "band", d: band(curve, this.x, this.y) }) : null,
-      draw("path", { class: "line", d: line(curve.mean, this.x, this.y) }),
-      end === null
-        ? null
-        : draw("path", {
-            class: "marker",
-            d: markerOf(slot),
-            transform: `translate(${this.x(last).toFixed(1)},${this.y(end).toFixed(1)})`,
-          }),
+      wide ? draw("path", { class: "band", d: band(curve, this.stops, this.x, this.y) }) : null,
+      draw("path", { class: "line", d: line(curve.mean, this.stops, this.x, this.y) }),
+      marks
+        .filter(({ stop }) => curve.mean[stop] !== null)
+        .map((mark) => marked(mark, slot, curve.mean, this.stops, this.x, this.y)),
     );
   }
 
-  /* What all visible curves are at an epoch, the highest first. */
-  valuesAt(epoch) {
+  /* What all visible curves are at a stop, the highest first. */
+  valuesAt(stop) {
     return this.shown
-      .map((entry) => ({ ...entry, value: entry.curve.mean[epoch - 1] ?? null }))
+      .map((entry) => ({ ...entry, value: entry.curve.mean[stop] ?? null }))
       .filter(({ value }) => value !== null)
       .sort((one, other) => other.value - one.value);
   }
@@ -119,7 +123,7 @@ class Chart {
     this.over.replaceChildren();
     this.tip.hidden = !told.length;
     if (!told.length) return;
-    const at = this.x(this.cursor);
+    const at = this.x(this.stops[this.cursor]);
     const [low, high] = this.domain.y; // beyond a zoom there is no chart to put a dot on
     this.over.append(
       draw("line", { class: "cursor", x1: at, x2: at, y1: this.box.top, y2: this.box.bottom }),
@@ -130,7 +134,7 @@ class Chart {
         ),
     );
     this.tip.replaceChildren(
-      make("p", { class: "tip-title" }, `epoch ${this.cursor}`),
+      make("p", { class: "tip-title" }, this.stopText()),
       ...told.map(({ title, slot, value }) =>
         make("p", {}, swatchPicture(slot), make("span", {}, title), make("b", {}, significant(value))),
       ),
@@ -149,7 +153,12 @@ class Chart {
 
   speak() {
     const told = this.valuesAt(this.cursor).map(({ title, value }) => `${title} ${significant(value)}`);
-    this.spoken.textContent = `epoch ${this.cursor}: ${told.join("; ") || "no values"}`;
+    this.spoken.textContent = `${this.stopText()}: ${told.join("; ") || "no values"}`;
+  }
+
+  stopText() {
+    const digits = { maximumFractionDigits: 4, useGrouping: false };
+    return `${this.across} ${this.stops[this.cursor].toLocaleString("en", digits).replace("-", MINUS)}`;
   }
 
   show(hidden, emphasised = null) {
@@ -160,8 +169,8 @@ class Chart {
 
   zoom(x, y = null) {
     const [first, last] = this.whole;
-    const from = Math.max(first, Math.min(x[0], last - 1));
-    const to = Math.min(last, Math.max(x[1], from + 1));
+    const from = Math.max(first, Math.min(x[0], last - this.stride));
+    const to = Math.min(last, Math.max(x[1], from + this.stride));
     this.view = { x: [from, to], y };
     this.onzoom(true);
     this.draw();
@@ -176,16 +185,22 @@ class Chart {
   /* By a factor around the cursor, or around the middle. */
   zoomBy(factor) {
     const [first, last] = this.domain.x;
-    const centre = this.cursor ?? (first + last) / 2;
+    const centre = this.cursor === null ? (first + last) / 2 : this.stops[this.cursor];
     const [from, to] = [centre - (centre - first) * factor, centre + (last - centre) * factor];
     if (from <= this.whole[0] && to >= this.whole[1]) this.reset();
     else this.zoom([from, to]);
   }
 
-  epochAt(point) {
+  placeAt(point) {
     const [first, last] = this.domain.x;
     const share = (point - this.box.left) / (this.box.right - this.box.left);
     return first + Math.max(0, Math.min(1, share)) * (last - first);
+  }
+
+  /* The number of the stop that is next to a place. */
+  nearest(place) {
+    const away = (stop) => Math.abs(this.stops[stop] - place);
+    return this.stops.reduce((best, _, stop) => (away(stop) <= away(best) ? stop : best), 0);
   }
 
   valueAt(point) {
@@ -214,14 +229,14 @@ class Chart {
     if (event.button !== 0) return;
     this.svg.setPointerCapture(event.pointerId);
     this.pressed = this.place(event);
-    this.cursor = Math.round(this.epochAt(this.pressed[0])); // a finger that taps does not move
+    this.cursor = this.nearest(this.placeAt(this.pressed[0])); // a finger that taps does not move
     this.drawCursor();
   }
 
   move(event) {
     const [across, down] = this.place(event);
     if (this.pressed && Math.abs(across - this.pressed[0]) > 5) this.brush = [...this.pressed, across, down];
-    this.cursor = Math.round(this.epochAt(across));
+    this.cursor = this.nearest(this.placeAt(across));
     this.drawCursor();
     if (this.brush) this.over.replaceChildren(draw("rect", { class: "brush", ...this.brushed() }));
   }
@@ -243,7 +258,7 @@ class Chart {
     if (!drawn) return;
     if (pointerType === "touch") this.cursor = null; // it drew a rectangle and pointed at nothing
     const y = flat ? null : [this.valueAt(drawn.y + drawn.height), this.valueAt(drawn.y)];
-    this.zoom([this.epochAt(drawn.x), this.epochAt(drawn.x + drawn.width)], y);
+    this.zoom([this.placeAt(drawn.x), this.placeAt(drawn.x + drawn.width)], y);
   }
 
   /* A finger leaves whenever it is lifted: what it pointed at stays until another place is tapped. */
@@ -257,7 +272,7 @@ class Chart {
   }
 
   key(event) {
-    const [first, last] = this.domain.x.map(Math.round);
+    const [first, last] = this.domain.x.map((place) => this.nearest(place));
     const step = event.shiftKey ? 10 : 1;
     const here = this.cursor ?? last + 1;
     const acts = {
@@ -277,8 +292,8 @@ class Chart {
     act();
   }
 
-  point(epoch) {
-    this.cursor = epoch;
+  point(stop) {
+    this.cursor = stop;
     this.drawCursor();
     this.speak();
   }

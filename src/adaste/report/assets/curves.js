@@ -260,7 +260,8 @@ function panelOf(place) {
     label: `${quantity.title} over epochs, ${title}, ${curves.family}`,
     axis: quantity.axis,
     series,
-    epochs: Math.min(longest, curves.limit ?? longest),
+    stops: epochsUpTo(longest),
+    last: Math.min(longest, curves.limit ?? longest),
     height: curves.places.length === 1 ? 440 : 340,
   });
   curves.charts.push(chart);
@@ -275,6 +276,7 @@ function panelOf(place) {
         chart,
         `${quantity.title}, ${title}, ${curves.family}`,
         `${place}-${curves.quantity}-${curves.family}`,
+        lastHalf(chart),
       ),
     ),
     chart.element,

@@ -59,6 +59,8 @@ function sharedLength(family, place, methods, wanted) {
   return (lengths[0] ?? []).find((length) => lengths.every((found) => found.includes(length))) ?? null;
 }
 
+const epochsUpTo = (last) => Array.from({ length: last }, (_, index) => index + 1);
+
 const runsIn = (family) => report.runs.filter((run) => run.addresses.some(([name]) => name === family)).length;
 
 /* Mean, lowest and highest value of some runs at every epoch; null where nothing was measured. */

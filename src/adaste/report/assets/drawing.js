@@ -33,30 +33,43 @@ function ticks(low, high, count, whole = false) {
 const tickText = (value, digits) =>
   digits > 4 ? value.toExponential(1).replaceAll("-", MINUS) : written(value, digits);
 
-/* The path through values at epochs 1, 2, 3, ...; a value that was not measured is passed over. */
-function line(values, x, y) {
-  const points = [];
+/* The path through values at stops. One that was not measured is passed over; where a stop comes twice, it jumps. */
+function line(values, stops, x, y) {
+  let path = "";
   values.forEach((value, index) => {
-    if (value !== null) points.push(`${x(index + 1).toFixed(1)},${y(value).toFixed(1)}`);
+    if (value === null) return;
+    const begins = !path || stops[index] === stops[index - 1];
+    path += `${begins ? "M" : "L"}${x(stops[index]).toFixed(1)},${y(value).toFixed(1)}`;
   });
-  return points.length ? `M${points.join("L")}` : "";
+  return path;
 }
 
 /* The area between two curves. */
-function band(curve, x, y) {
+function band(curve, stops, x, y) {
   const there = [];
   const back = [];
   curve.low.forEach((value, index) => {
     if (value === null) return;
-    there.push(`${x(index + 1).toFixed(1)},${y(value).toFixed(1)}`);
-    back.unshift(`${x(index + 1).toFixed(1)},${y(curve.high[index]).toFixed(1)}`);
+    there.push(`${x(stops[index]).toFixed(1)},${y(value).toFixed(1)}`);
+    back.unshift(`${x(stops[index]).toFixed(1)},${y(curve.high[index]).toFixed(1)}`);
   });
   return there.length ? `M${[...there, ...back].join("L")}Z` : "";
 }
 
-/* Grid, numbers and names of both axes inside of a box. */
-function axes(box, x, y, domain, names) {
-  const across = ticks(...domain.x, Math.min(10, (box.right - box.left) / 64), true);
+/* A marker on a curve. Its text is off the curve if that rises: where it begins above, else below. */
+function marked({ stop, text }, slot, values, stops, x, y) {
+  const place = values[stop - 1] === null ? { x: -7, y: -7, "text-anchor": "end" } : { x: 7, y: 15 };
+  return draw(
+    "g",
+    { transform: `translate(${x(stops[stop]).toFixed(1)},${y(values[stop]).toFixed(1)})` },
+    draw("path", { class: "marker", d: markerOf(slot) }),
+    text ? draw("text", { class: "name", ...place }, text) : null,
+  );
+}
+
+/* Grid, numbers and names of both axes inside of a box; `whole`: with no numbers between whole ones across. */
+function axes(box, x, y, domain, names, whole) {
+  const across = ticks(...domain.x, Math.min(10, (box.right - box.left) / 64), whole);
   const up = ticks(...domain.y, (box.bottom - box.top) / 40);
   return draw(
     "g",

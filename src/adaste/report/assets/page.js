@@ -77,6 +77,7 @@ renderFacts();
 renderTables();
 renderOthers();
 startCurves();
+renderFunctions();
 renderRuns();
 renderProblems();
 renderColophon();

@@ -76,8 +76,15 @@ const saveButton = (title, name, drawn) =>
     "SVG",
   );
 
-/* What can be done with a chart beyond pointing at it. */
-function chartButtons(chart, title, name) {
+const lastHalf = (chart) =>
+  make(
+    "button",
+    { type: "button", class: "quiet small", on: { click: () => chart.zoom([chart.last / 2, chart.last]) } },
+    "Last half",
+  );
+
+/* What can be done with a chart beyond pointing at it; `zooms` are buttons that zoom it. */
+function chartButtons(chart, title, name, ...zooms) {
   const back = () => {
     chart.svg.focus({ preventScroll: true }); // the button is about to be disabled
     chart.reset();
@@ -90,11 +97,10 @@ function chartButtons(chart, title, name) {
   chart.onzoom = (zoomed) => {
     reset.disabled = !zoomed;
   };
-  const half = () => chart.zoom([chart.epochs / 2, chart.epochs]);
   return make(
     "div",
     { class: "actions" },
-    make("button", { type: "button", class: "quiet small", on: { click: half } }, "Last half"),
+    zooms,
     reset,
     saveButton(title, name, () => standalone(chart.svg, chart.shown, title)),
   );

@@ -125,20 +125,19 @@ function cellRuns(list, length) {
 }
 
 function chartFigure(title, axis, series, epochs, name) {
-  const chart = new Chart({ label: `${title} over epochs`, axis, series, epochs, height: 240 });
-  const legend =
-    series.length > 1
-      ? make(
-          "p",
-          { class: "keys" },
-          series.map(({ slot, title: key }) => make("span", {}, swatchPicture(slot), key)),
-        )
-      : null;
+  const stops = epochsUpTo(epochs);
+  const chart = new Chart({ label: `${title} over epochs`, axis, series, stops, height: 240 });
+  return chartPanel(make("h4", {}, title), chart, chartButtons(chart, title, name, lastHalf(chart)));
+}
+
+/* A chart below its heading and buttons, with the names of its curves where there are several. */
+function chartPanel(heading, chart, buttons) {
+  const keys = chart.series.map(({ slot, title }) => make("span", {}, swatchPicture(slot), title));
   return make(
     "figure",
     { class: "panel" },
-    make("div", { class: "panel-head" }, make("h4", {}, title), chartButtons(chart, title, name)),
-    legend,
+    make("div", { class: "panel-head" }, heading, buttons),
+    keys.length > 1 ? make("p", { class: "keys" }, keys) : null,
     chart.element,
   );
 }

@@ -1,0 +1,24 @@
+// Figures 1 and 2 of the paper: functions, which need no runs.
+
+function renderFunctions() {
+  for (const figure of report.functions)
+    find(figure.name)
+      .querySelector(".panels")
+      .append(...figure.panels.map((panel) => functionPanel(figure, panel)));
+}
+
+function functionPanel(figure, { name, title, setting, series, ...rest }) {
+  const whole = `${figure.heading}: ${title}`;
+  const chart = new Chart({
+    label: `${whole}, ${setting}`,
+    series: series.map(({ values, ...entry }) => ({
+      ...entry,
+      key: entry.title,
+      curve: { mean: values, low: values, high: values },
+    })),
+    ...rest,
+  });
+  const shown = chartPanel(make("h4", {}, title), chart, chartButtons(chart, whole, `${figure.name}-${name}`));
+  shown.append(make("figcaption", { class: "lacking" }, setting));
+  return shown;
+}
