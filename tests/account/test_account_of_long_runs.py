@@ -50,8 +50,8 @@ def test_what_adaste_reaches_in_500_epochs(account: str, readme: str, found: Fou
     assert f"{flipped(ten, 250)} % of them flip in epoch 250 on CIFAR-10" in account
     assert f"(first seed), {flipped(ten, 500, 3)} % in the last" in account
     assert (
-        f"AdaSTE ends at {summary(over)} % (three seeds) and {accuracy(hundred, 500)} %, above the best epochs the paper "
-        f"has ({papers[0]:.2f} and {papers[1]:.2f}), and so does every other cell of AdaSTE"
+        f"AdaSTE ends at {summary(over)} % (three seeds) and {accuracy(hundred, 500)} %, above the best epochs the "
+        f"paper has ({papers[0]:.2f} and {papers[1]:.2f}), and so does every other cell of AdaSTE"
     ) in readme
     for run, paper in zip((*with_jump, *seeds, hundred), (*papers, *[papers[0]] * 3, papers[1]), strict=True):
         assert run.result.last_accuracy > paper

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from paper_runs import a_recipe, a_run, write_run
 from small_report import HOSTILE, RESNET
+from waiting import wait_until
 
 from adaste.cli import main
 from adaste.paper.tables import TABLES
@@ -157,12 +158,12 @@ def test_a_cell_and_its_run_open_with_the_keyboard_and_close_again(visit: Any) -
 
 def test_a_press_beside_a_sheet_closes_it_but_not_the_end_of_a_selection(visit: Any) -> None:
     page = visit(f"#run/{a_recipe('ours', 'adaste', RESNET, epochs=6).digest}")
-    title = page.locator("#sheet-title").bounding_box()
-    page.mouse.move(title["x"] + 100, title["y"] + 10)
+    title = page.locator("#sheet-title")
+    title.hover(position={"x": 100, "y": 10})  # waits until the sheet has arrived
     page.mouse.down()
-    page.mouse.move(200, title["y"] + 10, steps=3)
+    page.mouse.move(200, title.bounding_box()["y"] + 10, steps=3)
     page.mouse.up()
-    assert page.evaluate("getSelection().toString()")
+    wait_until(lambda: page.evaluate("getSelection().toString()") != "")
     playwright.expect(page.locator("#sheet")).to_be_visible()
     page.mouse.click(200, 400)
     playwright.expect(page.locator("#sheet")).not_to_be_visible()
@@ -202,7 +203,7 @@ def test_recipes_of_ones_own_are_compared_over_their_seeds_before_tables_that_ar
     playwright.expect(page.locator("#sheet-title")).to_have_text("mine (batch=100)")
     assert "Seed 1" in page.locator("#sheet").inner_text()
     page.click("#sheet [aria-label=Close]")
-    assert page.evaluate("location.hash") == ""
+    wait_until(lambda: page.evaluate("location.hash") == "")
 
 
 def test_what_is_in_no_table_is_told_apart(visit: Any) -> None:
