@@ -72,8 +72,9 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rows: list[dict[str, Any]] = []
     for folder in arguments.runs:
-        rows.append({"run": folder.name, **dict(accuracies(folder, arguments.data, device))})
-        print(", ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
+        found = dict(accuracies(folder, arguments.data, device))
+        print(f"{folder.name}:", ", ".join(f"{name} {value}" for name, value in found.items()), flush=True)
+        rows.append({"run": folder.name, **found, "recipe": json.loads((folder / "recipe.json").read_text())})
     if arguments.output:
         record = {"environment": environment(device), "rows": rows}
         write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
