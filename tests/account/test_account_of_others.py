@@ -1,6 +1,7 @@
 """The numbers of docs/reproducing.md on the other methods are those of results/."""
 
 import json
+import re
 from typing import Any
 
 from pages import ROOT
@@ -186,6 +187,9 @@ def test_what_statistics_of_batchnorm_did(account: str, found: Found) -> None:
     assert f"in {sum(map(len, rises.values()))} runs" in account
     ten, hundred = (f"{min(rise):.2f} to {max(rise):.2f}" for rise in rises.values())
     assert f"test accuracy rose by {ten} points on CIFAR-10 and by {hundred} on CIFAR-100" in account
+    for name, row in statistics_of("cpu").items():
+        told = " | ".join(f"{row[kind]:.2f}" for kind in ("training", "augmented", "plain"))
+        assert re.search(rf"\| {name.split('-')[1]}[^|]*\| {told} \|", account, re.IGNORECASE), name
     left = [f"{row['plain']['test_accuracy']:.2f}" for row in rows.values() if not row["augmented"]]
     assert f"In our first runs they ended at {' and '.join(left)} %" in account
 
