@@ -1,10 +1,12 @@
 """The numbers of README and docs/reproducing.md on AdaSTE are those of results/."""
 
+import math
 from itertools import pairwise
 
 from pages import words
 from runs_in_words import Found, accuracy, below, ends, flipped, published_of
 
+from adaste.methods import RELEASED_RATE
 from adaste.paper.collection import Collection, Run
 from adaste.paper.tables import TABLES
 
@@ -111,6 +113,26 @@ def test_the_more_signs_flip_the_better(account: str, committed: Collection) -> 
     assert len(behind) == 5 and list(ten)[-1] == "proxquant"
     fitted = sorted(ten, key=lambda name: -ten[name].records[-1].train_accuracy)
     assert set(fitted[:2]) == {"md-tanh-s", "md-softmax-s"}
+
+
+def test_those_in_front_forget(account: str, found: Found, committed: Collection) -> None:
+    run = found("ours-cifar10-resnet18-md-tanh")
+    steps = 60 * (50_000 // run.recipe.batch)
+    beta = run.recipe.estimator.beta  # type: ignore[attr-defined]
+    assert (beta.start, beta.stop, beta.length) == (1.0, 2e4, 60)
+    rate = math.log(beta.stop) / steps
+    assert f"log(2e4) / {steps:,} = {rate:.1e} or {round(1 / rate, -2):,.0f} steps".replace("e-04", "e-4") in account
+    assert RELEASED_RATE == 3e-4 and "at a rate of 3e-4: they remember some 3,300 steps" in account
+    leads = {}
+    for place in ALL_PLACES:
+        reached = {name: run.result.last_accuracy for name, run in in_order(committed, place).items()}
+        forget = {"adaste", "bayesbinn", "md-tanh", "md-softmax"} & set(reached)
+        leads[place] = min(reached[name] for name in forget) - max(
+            reached[name] for name in set(reached) - forget - {"adaste-annealed"}
+        )
+    least = leads.pop("cifar100-vgg16")
+    assert f"if only by {least:.2f} points in one of them (CIFAR-100, VGG-16)" in account
+    assert f"and by {min(leads.values()):.2f} to {max(leads.values()):.2f} in the others" in account
 
 
 def test_the_simplest_form_of_straight_through(account: str, found: Found) -> None:

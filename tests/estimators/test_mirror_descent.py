@@ -118,6 +118,21 @@ def test_unstable_form_with_constant_beta_moves_the_dual_point_by_beta_times_the
     assert weight.tolist() == pytest.approx([math.tanh(x) for x in dual], rel=1e-7, abs=1e-10)
 
 
+def test_unstable_form_with_a_growing_beta_is_an_exponential_average_of_steps():
+    """dual(w) / beta <- (1 / r) dual(w) / beta - step, where beta grows by the factor r at every step."""
+    factor, steps, small = 1.1, 20, 1e-3
+    growing = adaste.Geometric(start=1.0, stop=factor**steps, length=steps)
+    training = Training(
+        START, adaste.MirrorDescent(stable=False, beta=growing), lambda groups: torch.optim.SGD(groups, lr=small)
+    )
+    average = START.clone()
+    for step, grad in enumerate(gradients(steps, 12)):
+        average = average / (factor if step else 1.0) - small * grad
+        training.step(grad)
+        dual = torch.atanh(training.weight.detach())
+        torch.testing.assert_close(dual / factor**step, average, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("mirror", [adaste.TanhMirror(), adaste.SoftmaxMirror()])
 def test_unstable_form_forgets_how_far_a_saturated_weight_had_gone(mirror):
     far = column([60.0, -60.0])
