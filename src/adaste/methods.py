@@ -1,8 +1,8 @@
 """The methods of the comparison as settings for a run of a given length: one function per method.
 
 They share one recipe: the learning rate falls to zero along a cosine over the whole run (but ProxQuant's). Rates are
-those of the measurements in docs/method.md for CIFAR-10 with ResNet-18, and of the published scripts where nothing was
-measured.
+those of the published scripts for CIFAR-10 with ResNet-18; those of straight-through and the printed rule were measured
+(results/preliminary).
 """
 
 import dataclasses

@@ -51,7 +51,7 @@ def test_what_adaste_reaches_in_500_epochs(account: str, readme: str, found: Fou
     assert f"(first seed), {flipped(ten, 500, 3)} % in the last" in account
     assert (
         f"AdaSTE ends at {summary(over)} % (three seeds) and {accuracy(hundred, 500)} %, above the best epochs the "
-        f"paper has ({papers[0]:.2f} and {papers[1]:.2f}), and so does every other cell of AdaSTE"
+        f"paper has ({papers[0]:.2f} and {papers[1]:.2f}); its other cells are above them, too"
     ) in readme
     for run, paper in zip((*with_jump, *seeds, hundred), (*papers, *[papers[0]] * 3, papers[1]), strict=True):
         assert run.result.last_accuracy > paper
@@ -84,7 +84,7 @@ def test_what_vgg_reaches_in_500_epochs(account: str, found: Found) -> None:
         f"{run.result.last_accuracy - found(f'ours-{place}-adaste').result.last_accuracy:.1f}"
         for place, run in zip(places, constant, strict=True)
     )
-    assert f"{gained} with VGG-16, about what lies between" in account
+    assert f"{gained} with VGG-16, about as much as lies between" in account
 
 
 def test_the_jump_of_annealing_in_500_epochs(account: str, found: Found) -> None:

@@ -1,8 +1,9 @@
-"""The family `ours`: one modern recipe for all methods, the fair comparison.
+"""The family `ours`: one modern recipe for all methods, the fairest comparison here.
 
 The same network (affine-free BatchNorm, one on the logits), all training images, crop and flip, a learning rate that
 falls to zero along a cosine (but for ProxQuant, whose pull would overtake it), BatchNorm re-estimated for rounded
-weights before every test. They are the named recipes: `adaste train cifar10-resnet18-adaste` makes one of these runs.
+weights before a test where training has soft ones. A method includes the base optimizer and its rates. They are the
+named recipes: `adaste train cifar10-resnet18-adaste` makes one of these runs.
 """
 
 import dataclasses

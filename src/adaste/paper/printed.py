@@ -3,7 +3,8 @@
 AdaSTE by the rule of the main text on the gradients of single batches, with the appendix's SGD (momentum 0.9, rate
 1e-5, Tiny ImageNet 1e-6 and batches of 100), no weight decay and a constant rate, since none is mentioned.
 BinaryConnect and the stable forms of MD are the md-bnn code with its own settings, as the paper says: the same recipes
-as in `released`. The other rows are quoted numbers, for which the paper has no recipe.
+as in `released`. BayesBiNN is that of `released` on all images. The other rows are quoted numbers, for which the paper
+has no recipe.
 """
 
 from types import MappingProxyType
