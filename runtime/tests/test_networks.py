@@ -201,14 +201,18 @@ def test_threads_that_the_system_does_not_give_are_an_error(rng, tmp_path):
 
 
 def test_values_share_memory(loaded, rng):
-    """A chain of twenty layers needs no more memory than its largest pair of neighbours."""
-    packing = Packing((16, 16, 16))
-    for _ in range(20):
-        packing.convolution(signs(rng, 16, 16, 1, 1), relu=True)
-    packing.node("flatten")
-    net = loaded(packing)
-    net(floats(rng, 1, 16, 16, 16))
-    assert net.memory_bytes == 2 * 4 * 16**3
+    """A chain of twenty layers needs no more memory than a pair of them, whatever a kernel rounds channels up to."""
+
+    def memory_of_chain(layers: int) -> int:
+        packing = Packing((16, 16, 16))
+        for _ in range(layers):
+            packing.convolution(signs(rng, 16, 16, 1, 1), relu=True)
+        packing.node("flatten")
+        net = loaded(packing)
+        net(floats(rng, 1, 16, 16, 16))
+        return net.memory_bytes
+
+    assert 2 * 4 * 16**3 <= memory_of_chain(20) == memory_of_chain(2) < 20 * 4 * 16**3
 
 
 def test_networks_are_freed(loaded, rng):
