@@ -38,7 +38,7 @@ class Recipe:
                      decides which epoch is best.
     precision        of the network's computation; latents are float32 always.
     sync_norm        BatchNorm takes its statistics over all processes.
-    norm_batches     training batches to re-estimate BatchNorm's statistics with before a test, where weights are soft;
+    norm_batches     augmented batches to re-estimate BatchNorm's statistics with before a test, where weights are soft;
                      0 tests with the statistics of the soft weights, as some published code does.
     evaluate_every   epochs between tests.
     seed             of the initial weights, the order of images and their augmentation.
