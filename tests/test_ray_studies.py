@@ -96,7 +96,7 @@ def starts_of(folder: Path) -> list[dict[str, Any]]:
 def test_a_run_whose_node_is_lost_goes_on_elsewhere_and_gives_the_same_bits(
     tmp_path: Path, nodes: Nodes, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    jobs = [job(tmp_path / "runs", epochs=30, seed=seed) for seed in (0, 1)]
+    jobs = [job(tmp_path / "runs", epochs=120, seed=seed) for seed in (0, 1)]
     (tmp_path / "digits.json").write_text(jobs[0].recipe.to_json())
 
     def lose_the_node_of_the_first_when_it_has_saved() -> None:
