@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from adaste.augment import Augmentation
+from adaste.augment import Augmentation, Transform
+from adaste.augment.base import Spatial
 from adaste.checkpoint import Checkpoints
 from adaste.data import load
 from adaste.distributed import ALONE
@@ -31,6 +32,12 @@ BATCHES = 50
 """As many as recipes have."""
 
 
+def settled(transforms: tuple[Transform, ...]) -> tuple[Transform, ...]:
+    """What is left of an augmentation in a test: the middle of images where training sees crops of a size."""
+    left = (transform.settled for transform in transforms if isinstance(transform, Spatial))
+    return tuple(transform for transform in left if transform is not None)
+
+
 def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterator[tuple[str, float | bool]]:
     """Whether weights are soft, and the test accuracy with statistics of each kind."""
     recipe = read_recipe(folder / "recipe.json")
@@ -41,7 +48,10 @@ def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterato
     training = Training(recipe, dataset, device=device, engine="eager")
     training.load_state_dict(newest[1]["training"])
     network, how = training.model, {"dtype": dtype_of(recipe), "way": Way.EAGER, "world": ALONE}
-    plain = Augmentation((), dataset.mean, dataset.std)
+    augmented, plain = (
+        Augmentation(transforms, dataset.mean, dataset.std)
+        for transforms in (recipe.augmentation, settled(recipe.augmentation))
+    )
     test = Evaluation(
         network=network,
         walk=Walk(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
@@ -51,10 +61,7 @@ def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterato
     yield "soft", training.optimizer.is_soft()
     with training.optimizer.binarized(network):
         yield "training", test().accuracy
-        for name, augmentation in {
-            "augmented": Augmentation(recipe.augmentation, dataset.mean, dataset.std),
-            "plain": plain,
-        }.items():
+        for name, augmentation in {"augmented": augmented, "plain": plain}.items():
             order, draws = draw_batches(recipe, augmentation, training.feed, ALONE, seed=0, epoch=0, most=BATCHES)
             walk = Walk(training.feed.beside(), device)
             with NormEstimation(

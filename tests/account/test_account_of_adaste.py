@@ -1,6 +1,7 @@
 """The numbers of README and docs/reproducing.md on AdaSTE are those of results/."""
 
 import math
+import statistics
 
 from runs_in_words import Found, accuracy, below, ends, flipped, published_of
 
@@ -116,6 +117,20 @@ def test_who_keeps_flipping(account: str, found: Found, committed: Collection) -
         vgg = in_order(committed, f"{data}-vgg16")
         rest = {name: run.records[29].flipped for name, run in vgg.items() if name != "proxquant"}
         assert min(rest, key=rest.__getitem__) == "pmf" and list(rest)[-1] != "pmf"
+
+
+def test_what_two_ways_of_testing_may_make(account: str, found: Found) -> None:
+    middle, last = [], []
+    for place in ALL_PLACES:
+        adaste, bayes = (found(f"ours-{place}-{method}").records for method in ("adaste", "bayesbinn"))
+        leads = [
+            (other.test_accuracy or 0) - (one.test_accuracy or 0) for one, other in zip(adaste, bayes, strict=True)
+        ]
+        middle.append(statistics.fmean(leads[20:40]))
+        last.append(leads[-1])
+    assert f"BayesBiNN is {min(middle):.1f} to {max(middle):.1f} points ahead" in account
+    assert f"in the last one {-min(last):.1f} behind to {max(last):.1f} ahead, and on CIFAR-10 not at all" in account
+    assert max(last[:2]) < 0  # CIFAR-10
 
 
 def test_how_far_methods_of_nearly_one_kind_differ(account: str, found: Found) -> None:

@@ -40,6 +40,12 @@ def test_what_adaste_reaches_in_500_epochs(account: str, readme: str, found: Fou
         f"{longer[0].result.last_accuracy - over.mean:.2f} points with ResNet-18 on CIFAR-10 ({prices[0]} after 60 "
         f"epochs) and {below(hundred, longer[1])} on CIFAR-100 ({prices[1]}), with VGG-16"
     ) in account
+    real = published_of("full-precision")
+    above = [
+        found(f"ours-{place}-full-precision", 500).result.last_accuracy - real[place].accuracy
+        for place in ("cifar10-resnet18", "cifar10-vgg16", "cifar100-resnet18", "cifar100-vgg16")
+    ]
+    assert f"Full precision is above the paper, too, by {min(above):.2f} to {max(above):.2f} points" in account
     with_jump = [found(f"ours-{data}-resnet18-adaste-annealed", 500) for data in ("cifar10", "cifar100")]
     assert f"and annealed at {ends(*with_jump)} %. With VGG-16" in account
     behind = (

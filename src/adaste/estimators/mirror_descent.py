@@ -106,7 +106,8 @@ class MirrorDescent(Estimator):
     """d = g. Stable: w = primal(beta theta). Unstable: w <- primal(dual(w) - beta (what the base subtracts)).
 
     beta grows in training, multiplied by a factor at every tick (a Geometric schedule). Unstable, the weight is the
-    only memory; it is kept as its dual point in float32, so that a network may compute in bfloat16.
+    only memory; it is kept as its dual point in float32, so that a network may compute in bfloat16. With a beta that
+    grows by a factor r per step, dual(w) / beta is an exponential average of the base's steps at the rate log r.
 
     absorbing         unstable only: a weight that float32 cannot tell from +-1 never moves again, as in the published
                       code, where its dual point is lost. Without it weights go on jumping between the ends as beta
