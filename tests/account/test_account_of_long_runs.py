@@ -57,7 +57,7 @@ def test_what_adaste_reaches_in_500_epochs(
     assert f"(first seed), {flipped(ten, 500, 3)} % in the last" in account
     assert (
         f"AdaSTE ends at {summary(over)} % (three seeds) and {accuracy(hundred, 500)} %, above the best epochs the "
-        f"paper has ({papers[0]:.2f} and {papers[1]:.2f}); its other cells are above them, too"
+        f"paper has ({papers[0]:.2f} and {papers[1]:.2f}); its other cells are [above them]"
     ) in readme
     for run, paper in zip((*with_jump, *seeds, hundred), (*papers, *[papers[0]] * 3, papers[1]), strict=True):
         assert run.result.last_accuracy > paper
