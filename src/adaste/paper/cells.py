@@ -9,6 +9,7 @@ from adaste.paper.collection import Run
 from adaste.paper.family import Family
 from adaste.paper.places import Place
 from adaste.paper.tables import Row
+from adaste.results import best_tested
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Cell:
 
 def cells_of(runs: Iterable[Run], family: Family, row: Row, place: Place) -> list[Cell]:
     """The cells of a method at a place, one per length of run, the longest first; none where there is no run."""
-    mine = [run for run in runs if (family.name, row.method, place.name) in run.addresses]
+    mine = [run for run in runs if run.belongs_to(family, row.method, place)]
     lengths = sorted({run.recipe.epochs for run in mine}, reverse=True)
     published = row.published.get(place.name)
     return [
@@ -70,7 +71,9 @@ def of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
 
 def best_test_accuracy(run: Run) -> float:
     """Of the epoch with the best test accuracy: chosen on the test images, as in the paper."""
-    return max(record.test_accuracy for record in run.records if record.test_accuracy is not None)
+    best = best_tested(run.records)
+    assert best is not None and best.test_accuracy is not None  # the last epoch is always tested
+    return best.test_accuracy
 
 
 def cell_of(runs: Sequence[Run], published: float | None) -> Cell:

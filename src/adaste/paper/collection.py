@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from adaste import __version__
 from adaste.histogram import Histogram
+from adaste.paper.family import Family
 from adaste.paper.places import PLACES, Place
 from adaste.paper.tables import FAMILIES
 from adaste.recipe import Recipe
@@ -57,6 +58,10 @@ class Run:
     def digest(self) -> str:
         """Of the recipe."""
         return self.recipe.digest
+
+    def belongs_to(self, family: Family, method: str, place: Place) -> bool:
+        """Whether this is a run of the family's recipe for the method at the place."""
+        return Address(family.name, method, place.name) in self.addresses
 
 
 @dataclass(frozen=True)
@@ -148,10 +153,7 @@ def _require_sound(records: Sequence[Record], result: Result) -> None:
 
 def addresses_of(recipe: Recipe) -> tuple[Address, ...]:
     """The cells whose recipe this is, at its own length and seed."""
-    unseeded = recipe.with_seed(0)
-    if unseeded.with_seed(recipe.seed) != recipe:  # its parts have seeds of their own
-        return ()
-    return _index(recipe.data, recipe.epochs).get(unseeded, ())
+    return _index(recipe.data, recipe.epochs).get(recipe.unseeded, ())
 
 
 @lru_cache(maxsize=1024)

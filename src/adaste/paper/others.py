@@ -9,6 +9,7 @@ from typing import Any
 from adaste.paper.cells import Cell, cell_of
 from adaste.paper.collection import Run
 from adaste.recipe import Recipe
+from adaste.serial import brief
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def others_of(runs: Iterable[Run]) -> list[Other]:
     groups: dict[Recipe, list[Run]] = {}
     for run in runs:
         if not run.addresses:
-            groups.setdefault(_unseeded(run.recipe), []).append(run)
+            groups.setdefault(run.recipe.unseeded, []).append(run)
     names = {recipe: _name(group) for recipe, group in groups.items()}
     found = [
         Other(
@@ -48,12 +49,6 @@ def others_of(runs: Iterable[Run]) -> list[Other]:
         for recipe, group in groups.items()
     ]
     return sorted(found, key=lambda other: (other.setting, other.name, -other.cell.epochs, other.settings))
-
-
-def _unseeded(recipe: Recipe) -> Recipe:
-    """The recipe of all runs that differ in their seeds alone; itself where its parts have seeds of their own."""
-    unseeded = recipe.with_seed(0)
-    return unseeded if unseeded.with_seed(recipe.seed) == recipe else recipe
 
 
 def _name(group: Sequence[Run]) -> str:
@@ -83,15 +78,4 @@ def _differences(mine: Any, every: Sequence[Any], path: str = "") -> Iterator[st
         if dataclasses.is_dataclass(own) and all(type(value) is type(own) for value in values):
             yield from _differences(own, values, f"{where}.")
         else:
-            yield f"{where}={_short(own)}"
-
-
-def _short(value: Any) -> str:
-    """A value in few words: of an object what differs from its defaults."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        told = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        parts = [f"{field.name}={_short(part)}" for field, part in told if part != field.default]
-        return f"{type(value).__name__}({', '.join(parts)})"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_short, value))}]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+            yield f"{where}={brief(own)}"
