@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
     The bytes reach the disk before the name does, so neither a crash nor a full disk can cost the old file. A link
     stays, and what it leads to is written; so does a pipe or a device, which takes the bytes as they come.
     """
-    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+    if _takes_bytes_as_they_come(path):
         _write_into(path, content)
         return
     place = Path(os.path.realpath(path))
@@ -46,6 +47,14 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
         raise NotWrittenError.because(error, f"write {path}", intact) from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _takes_bytes_as_they_come(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # there is nothing yet, or nothing to be seen
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _write_into(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
