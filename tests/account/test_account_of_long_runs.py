@@ -3,8 +3,9 @@
 import pytest
 from runs_in_words import Found, accuracy, below, ends, flipped, published_of
 
+from adaste.paper.addresses import Address
 from adaste.paper.cells import OverSeeds, best_test_accuracy
-from adaste.paper.collection import Address, Collection, Run
+from adaste.paper.collection import Collection, Run
 from adaste.report.wording import summary
 
 

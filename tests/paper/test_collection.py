@@ -10,7 +10,8 @@ import pytest
 from paper_runs import a_recipe, a_run, write_run
 
 from adaste.paper import collection
-from adaste.paper.collection import Address, Run, collect, read_run
+from adaste.paper.addresses import Address
+from adaste.paper.collection import Run, collect, read_run
 from adaste.records import Record
 from adaste.results import read_records
 

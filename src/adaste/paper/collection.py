@@ -2,17 +2,17 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from adaste import __version__
 from adaste.histogram import Histogram
+from adaste.paper.addresses import Address, addresses_of
 from adaste.paper.family import Family
-from adaste.paper.places import PLACES, Place
-from adaste.paper.tables import FAMILIES
+from adaste.paper.places import Place
 from adaste.recipe import Recipe
 from adaste.records import Record
 from adaste.results import Result, read_histogram, read_recipe, read_records, read_result
@@ -20,14 +20,6 @@ from adaste.serial import require_types
 
 NUMBERS = tuple(field.name for field in fields(Record) if field.name != "method")
 """The fields of a record that are numbers."""
-
-
-class Address(NamedTuple):
-    """Where a recipe belongs."""
-
-    family: str
-    method: str
-    place: str
 
 
 @dataclass(frozen=True)
@@ -149,30 +141,6 @@ def _require_sound(records: Sequence[Record], result: Result) -> None:
             raise ValueError(f"metrics.jsonl is damaged (in some records {name} is no number)")
     if records[-1].test_accuracy is None:
         raise ValueError("metrics.jsonl is damaged (the last epoch was not tested)")
-
-
-def addresses_of(recipe: Recipe) -> tuple[Address, ...]:
-    """The cells whose recipe this is, at its own length and seed."""
-    return _index(recipe.data, recipe.epochs).get(recipe.unseeded, ())
-
-
-@lru_cache(maxsize=1024)
-def _index(data: str, epochs: int) -> dict[Recipe, tuple[Address, ...]]:
-    """The addresses of all recipes of one length, as they are with seed 0."""
-    found: dict[Recipe, tuple[Address, ...]] = {}
-    for address in _addresses(data):
-        made = FAMILIES[address.family].recipe(address.method, PLACES[address.place], epochs)
-        if made is not None:
-            found[made] = (*found.get(made, ()), address)
-    return found
-
-
-def _addresses(data: str) -> Iterator[Address]:
-    places: list[Place] = [place for place in PLACES.values() if place.data == data]
-    for family in FAMILIES.values():
-        for method in family.makers:
-            for place in places:
-                yield Address(family.name, method, place.name)
 
 
 def _folders(root: Path) -> list[Path]:

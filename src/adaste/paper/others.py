@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from adaste.paper.addresses import recipes_named
 from adaste.paper.cells import Cell, cell_of
 from adaste.paper.collection import Run
 from adaste.recipe import Recipe
@@ -17,7 +18,8 @@ class Other:
     """What the runs of one recipe say.
 
     name      that of most of their folders, without the digest, or the method's.
-    settings  what tells the recipe from others of the same name and length, as in `base.lr=0.1`.
+    settings  what tells the recipe from others of the same name and length, as in `base.lr=0.1`; also from that of
+              the tables, where the name is that of one of their cells.
     setting   its data and network.
     """
 
@@ -42,7 +44,7 @@ def others_of(runs: Iterable[Run]) -> list[Other]:
     found = [
         Other(
             name=names[recipe],
-            settings=tuple(_differences(recipe, [like for like in groups if _alike(like, recipe, names)])),
+            settings=tuple(_differences(recipe, _namesakes(recipe, names))),
             setting=f"{recipe.data} {type(recipe.network).__name__}",
             cell=cell_of(group, None),
         )
@@ -56,6 +58,12 @@ def _name(group: Sequence[Run]) -> str:
     names = Counter(run.folder.name.removesuffix(f"-{run.digest}") for run in group)
     (name, count), *_ = names.most_common(1)
     return name if count > 1 or len(group) == 1 else type(group[0].recipe.estimator).__name__
+
+
+def _namesakes(recipe: Recipe, names: dict[Recipe, str]) -> list[Recipe]:
+    """All that a reader could take it for: those shown under the same words, and that of the cell of this name."""
+    shown = [other for other in names if _alike(other, recipe, names)]
+    return [*shown, *recipes_named(names[recipe], recipe.epochs)]
 
 
 def _alike(one: Recipe, other: Recipe, names: dict[Recipe, str]) -> bool:
