@@ -34,6 +34,7 @@ class Cell:
     difference  of `last` from the published number, in points; None where there is none.
     seconds     of a run, on average.
     hardware    what they ran on.
+    versions    of adaste that made some of them, but this one.
     """
 
     runs: tuple[Run, ...]
@@ -44,6 +45,7 @@ class Cell:
     best_difference: float | None
     seconds: float
     hardware: tuple[str, ...]
+    versions: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -90,6 +92,7 @@ def cell_of(runs: Sequence[Run], published: float | None) -> Cell:
         best_difference=None if published is None else best.mean - published,
         seconds=statistics.fmean(run.result.seconds for run in runs),
         hardware=tuple(sorted({hardware_of(run) for run in runs})),
+        versions=tuple(sorted({version for run in runs for version in run.other_versions})),
     )
 
 

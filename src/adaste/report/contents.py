@@ -94,6 +94,7 @@ def _cells(row: Row, table: Table, family: Family, runs: Sequence[Run]) -> Plain
 def _cell(cell: Cell) -> Plain:
     return {
         "epochs": cell.epochs,
+        "versions": list(cell.versions),
         "runs": [run.digest for run in cell.runs],
         "last": _summary(cell.last, cell.difference),
         "best": _summary(cell.best, cell.best_difference),
