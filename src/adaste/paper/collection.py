@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adaste import __version__
+from adaste.failures import read_problem
 from adaste.histogram import Histogram
 from adaste.paper.addresses import Address, addresses_of
 from adaste.paper.family import Family
@@ -144,7 +145,8 @@ def read_run(folder: Path) -> Run:
     # The result first: a run that is being made writes it last, and where it is there the records are complete.
     result, records = read_result(folder), read_records(folder)
     if result is None:
-        raise ValueError(f"not finished: {len(records)} of {recipe.epochs} epochs")
+        done, problem = f"{len(records)} of {recipe.epochs} epochs", read_problem(folder)
+        raise ValueError(f"failed after {done}: {problem}" if problem else f"not finished: {done}")
     if len(records) != recipe.epochs:
         raise ValueError(f"incomplete: metrics.jsonl has {len(records)} records of {recipe.epochs} epochs")
     _require_sound(records, result)
