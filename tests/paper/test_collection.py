@@ -28,6 +28,12 @@ def only_problem(root: Path) -> str:
     return found.problems[0].reason
 
 
+def made_by_version(folder: Path, version: str) -> None:
+    """Let the run have begun with another version of adaste."""
+    starts = json.loads((folder / "environment.json").read_text())
+    (folder / "environment.json").write_text(json.dumps([{**starts[0], "adaste": version}, *starts]))
+
+
 def test_a_finished_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     made, folder = written(tmp_path)
     run = read_run(folder)
@@ -241,11 +247,17 @@ def test_a_folder_that_is_named_by_the_digest_of_another_recipe_is_a_problem(tmp
     assert only_problem(tmp_path) == reason
 
 
+def test_recipes_of_another_version_may_have_had_another_digest(tmp_path: Path) -> None:
+    _, folder = written(tmp_path, "mine-deadbeefdeadbeef")
+    made_by_version(folder, "0.0.9")
+    (run,) = collect(tmp_path).runs
+    assert run.other_versions == ("0.0.9",)
+
+
 def test_runs_of_another_version_are_named(tmp_path: Path) -> None:
     _, folder = written(tmp_path)
     written(tmp_path, "other", seed=1)
-    starts = json.loads((folder / "environment.json").read_text())
-    (folder / "environment.json").write_text(json.dumps([{**starts[0], "adaste": "0.0.9"}, *starts]))
+    made_by_version(folder, "0.0.9")
     found = collect(tmp_path)
     assert len(found.runs) == 2
     assert found.foreign == {folder: "0.0.9"}
