@@ -3,7 +3,6 @@
 import pytest
 from runs_in_words import Found, Reached, accuracy, below, ends, flipped, published_of, runs_named
 
-from adaste.paper.addresses import Address
 from adaste.paper.cells import OverSeeds, best_test_accuracy
 from adaste.paper.collection import Collection, Run
 from adaste.report.wording import summary
