@@ -1,6 +1,7 @@
 // Scales, axes and lines: what charts are drawn with.
 
 const COLOURS = 7;
+const DASHES = 5;
 const MARKERS = [
   "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0Z",
   "M-3.5,-3.5H3.5V3.5H-3.5Z",
@@ -9,9 +10,12 @@ const MARKERS = [
   "M0,4.6L4.4,-3.4H-4.4Z",
 ];
 
-/* A slot's colour, dashes and marker: no two of the first 21 look alike, and none by its colour alone. */
-const lookOf = (slot) => `slot-${slot % COLOURS} dash-${Math.floor(slot / COLOURS) % 3}`;
+/* A slot's colour, dashes and marker: no two of the first 35 lines look alike, and none by its colour alone. */
+const lookOf = (slot) => `slot-${slot % COLOURS} dash-${Math.floor(slot / COLOURS) % DASHES}`;
 const markerOf = (slot) => MARKERS[(slot + Math.floor(slot / COLOURS)) % MARKERS.length];
+
+/* Colours for curves that are of no method's own. */
+const slotOf = (index) => index + 3;
 
 const scale =
   ([low, high], [from, to]) =>
