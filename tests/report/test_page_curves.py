@@ -65,15 +65,24 @@ def test_a_drag_beside_all_curves_still_leads_to_some(visit: Any) -> None:
     assert curve_is_in_view(page)
 
 
-def test_a_drag_beyond_the_end_of_all_visible_curves_zooms_nowhere(visit: Any, tmp_path: Path) -> None:
+def test_a_drag_where_no_curve_is_shown_zooms_nowhere(visit: Any) -> None:
+    page = visit()
+    whole = epochs_on_axis(page)
+    page.get_by_role("button", name="None", exact=True).click()
+    drag_over_chart(page, (0.6, 0.2), (0.9, 0.8))
+    assert epochs_on_axis(page) == whole
+    assert page.locator("#panels .brush").count() == 0
+
+
+def test_the_axis_and_its_last_half_end_where_visible_curves_end(visit: Any, tmp_path: Path) -> None:
     page = page_of_lengths(visit, tmp_path, "ours", ("pmf", 4), ("adaste", 40))
     page.click("#curve-controls [data-value=longest]")
     page.get_by_role("button", name="All", exact=True).click()
-    page.click("#legend [data-method=adaste]")
-    drag_over_chart(page, (0.6, 0.2), (0.9, 0.8))
     assert max(epochs_on_axis(page)) == 40
+    page.click("#legend [data-method=adaste]")
+    assert max(epochs_on_axis(page)) == 4
+    page.locator("#panels").get_by_role("button", name="Last half").click()
     assert curve_is_in_view(page)
-    assert page.locator("#panels .brush").count() == 0
 
 
 def test_without_a_curve_the_axis_stays_near_those_that_could_be_shown(visit: Any) -> None:

@@ -1,5 +1,7 @@
 """Pictures that are saved from the page: they say what they are of, and look the same wherever they are opened."""
 
+import dataclasses
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,8 @@ import pytest
 from page_parts import SVG, own_run, page_of, saved_by, texts_in
 from paper_runs import a_recipe
 from small_report import RESNET
+
+from adaste.histogram import Histogram
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -56,6 +60,17 @@ def test_a_histogram_has_names_and_counts_at_its_axes(visit: Any) -> None:
     page = visit(f"#run/{a_recipe('ours', 'adaste-annealed', RESNET, epochs=6).digest}")
     texts = page.locator("#sheet .histogram text").all_text_contents()
     assert {"latent", "latents in a bin", "0", "20", "80", "\u22124", "4"} <= set(texts)
+
+
+def test_numbers_below_a_histogram_do_not_touch_each_other(visit: Any, tmp_path: Path) -> None:
+    run = dataclasses.replace(own_run(batch=100), histogram=Histogram(7.4e-4, tuple(range(81))))
+    page = page_of(visit, tmp_path, {"small": run})
+    page.evaluate(f"location.hash = '#run/{run.digest}'")
+    ticks = page.locator("#sheet .histogram text[text-anchor=middle]")
+    playwright.expect(ticks.first).to_be_visible()
+    boxes = [tick.bounding_box() for tick in ticks.all()]
+    assert len(boxes) >= 3
+    assert all(one["x"] + one["width"] + 4 < other["x"] for one, other in itertools.pairwise(boxes))
 
 
 def test_pictures_of_a_run_say_of_which_run(visit: Any, tmp_path: Path) -> None:

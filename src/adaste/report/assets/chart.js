@@ -30,9 +30,15 @@ class Chart {
     return labelled(this.series.filter(({ key }) => this.keys.has(key)));
   }
 
+  /* As far as visible curves reach, but not beyond the last stop to show. */
+  get end() {
+    const ends = this.shown.map(({ curve }) => this.stops[curve.mean.length - 1]);
+    return ends.length ? Math.min(this.last, Math.max(...ends)) : this.last;
+  }
+
   get whole() {
     const [first] = this.stops;
-    return [first, this.last > first ? this.last : first + 1];
+    return [first, this.end > first ? this.end : first + 1];
   }
 
   /* From one stop to the next, on average. */

@@ -71,9 +71,17 @@ function marked({ stop, text }, slot, values, stops, x, y) {
   );
 }
 
+/* Ticks whose texts do not touch each other in some room across. */
+function ticksAcross([low, high], room, whole) {
+  const found = ticks(low, high, Math.min(10, room / 64), whole);
+  const wide = 7 * Math.max(...found.values.map((value) => tickText(value, found.digits).length)) + 10;
+  const gap = (room * (found.values[1] - found.values[0])) / (high - low);
+  return gap < wide ? ticks(low, high, room / (1.8 * wide), whole) : found; // up to 1.8 times as many may come
+}
+
 /* Grid, numbers and names of both axes inside of a box; `whole`: with no numbers between whole ones across. */
 function axes(box, x, y, domain, names, whole) {
-  const across = ticks(...domain.x, Math.min(10, (box.right - box.left) / 64), whole);
+  const across = ticksAcross(domain.x, box.right - box.left, whole);
   const up = ticks(...domain.y, (box.bottom - box.top) / 40);
   return draw(
     "g",

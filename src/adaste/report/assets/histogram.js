@@ -23,7 +23,7 @@ function latentsOf(run) {
 
 function histogramOf({ reach, counts }, total) {
   const most = Math.max(...counts, 1);
-  const box = { left: 72, right: 72 + counts.length * BIN, top: 24, bottom: 198 };
+  const box = { left: 80, right: 80 + counts.length * BIN, top: 24, bottom: 198 };
   const domain = { x: [-reach, reach], y: [0, most] };
   const [x, y] = [scale(domain.x, [box.left, box.right]), scale(domain.y, [box.bottom, box.top])];
   const bar = (count, index) => {

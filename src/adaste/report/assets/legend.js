@@ -80,7 +80,7 @@ function chartPanel({ heading, chart, buttons, shown = new Set(chart.keys), all 
     "figure",
     { class: "panel" },
     make("div", { class: "panel-head" }, heading, buttons),
-    chart.series.length > 1 ? legend() : null,
+    chart.series.length > 1 || all ? legend() : null,
     chart.element,
     caption,
   );

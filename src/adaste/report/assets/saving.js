@@ -76,7 +76,7 @@ function standalone(picture, { series = [], title, about = "", margin = 0 }) {
       width,
       height: whole,
     },
-    draw("title", {}, title),
+    draw("title", {}, about ? `${title}: ${about}` : title),
     draw("rect", { class: "paper", width, height: whole }),
     linesAt("heading", heading, 16, 22),
     linesAt("name", subtitle, 16, 22 + LINE * heading.length),
@@ -115,7 +115,7 @@ const saveButton = (title, name, drawn) =>
 const lastHalf = (chart) =>
   make(
     "button",
-    { type: "button", class: "quiet small", on: { click: () => chart.zoom([chart.last / 2, chart.last]) } },
+    { type: "button", class: "quiet small", on: { click: () => chart.zoom([chart.end / 2, chart.end]) } },
     "Last half",
   );
 
