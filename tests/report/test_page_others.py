@@ -37,7 +37,7 @@ def test_recipes_of_ones_own_are_compared_over_their_seeds_before_tables_that_ar
     rows = page.locator("#others tbody tr").all_inner_texts()
     assert len(rows) == 2
     assert re.search(r"mine \(batch=100\)\s+91\.00 ±\s*1\.41", rows[0])
-    assert page.locator("#others .curves [data-method]").count() == 2
+    playwright.expect(page.locator("#others .curves [data-method]")).to_have_count(2)
     tops = [page.locator(place).bounding_box()["y"] for place in ("#others", "#table1")]
     assert tops[0] < tops[1]
     page.click("#others tbody a >> nth=0")
@@ -55,7 +55,7 @@ def test_curves_of_ones_own_recipes_can_be_of_any_quantity(visit: Any, tmp_path:
     page.locator("#others [data-value=flipped]").press("Enter")
     playwright.expect(page.locator("#others [data-value=flipped]")).to_be_focused()
     playwright.expect(page.locator("#others .chart .axes")).to_contain_text("weights that flipped, %")
-    assert page.locator("#others .curves [data-method]").count() == 2
+    playwright.expect(page.locator("#others .curves [data-method]")).to_have_count(2)
 
 
 def test_curves_of_ones_own_recipes_are_switched_by_mouse_and_keyboard(visit: Any, tmp_path: Path) -> None:
@@ -64,16 +64,16 @@ def test_curves_of_ones_own_recipes_are_switched_by_mouse_and_keyboard(visit: An
     first = page.locator("#others .legend .method").first
     assert first.inner_text() == "mine (batch=100) (n=2)"
     first.click()
-    assert drawn.count() == 1
+    playwright.expect(drawn).to_have_count(1)
     page.locator("#others [data-value=loss]").click()
-    assert drawn.count() == 1  # what is off stays off
+    playwright.expect(drawn).to_have_count(1)  # what is off stays off
     first.press("Enter")
-    assert drawn.count() == 2
+    playwright.expect(drawn).to_have_count(2)
     for name, count in (("None", 0), ("All", 2)):
         button = page.locator("#others").get_by_role("button", name=name, exact=True)
         button.press("Space")
         playwright.expect(button).to_be_focused()
-        assert drawn.count() == count
+        playwright.expect(drawn).to_have_count(count)
 
 
 def test_runs_of_ones_own_that_differ_in_length_are_told_apart(visit: Any, tmp_path: Path) -> None:
@@ -88,13 +88,15 @@ def test_runs_of_ones_own_that_differ_in_length_are_told_apart(visit: Any, tmp_p
 
 def test_no_two_curves_of_a_large_sweep_look_alike(visit: Any, tmp_path: Path) -> None:
     page = page_of(visit, tmp_path, {f"sweep{batch}": own_run(batch=batch) for batch in range(200, 231)})
-    looks = page.locator("#others .curves [data-method]").evaluate_all(
+    curves = page.locator("#others .curves [data-method]")
+    playwright.expect(curves).to_have_count(31)
+    looks = curves.evaluate_all(
         """list => list.map(entry => {
             const { stroke, strokeDasharray } = getComputedStyle(entry.querySelector(".line"));
             return `${stroke} ${strokeDasharray}`;
         })"""
     )
-    assert len(looks) == len(set(looks)) == 31
+    assert len(set(looks)) == 31
     assert len(names_of_curves(page)) == 31
     chart = page.locator("#others .chart")
     chart.hover()

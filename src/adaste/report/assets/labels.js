@@ -20,7 +20,7 @@ function lengthsNote(series) {
   return lengths.length > 1 ? `Runs of ${lengths.join(" and ")} epochs stand side by side.` : "";
 }
 
-/* Names hold commas, so others part them. */
+/* Parted by semicolons: names hold commas. */
 const titlesIn = (family, methods) =>
   methods
     .map((name) => methodOf(family, name)?.title ?? `${titleAnywhere(name)} (no recipe in this family)`)

@@ -57,9 +57,8 @@ function legendOf(series, width, top) {
 }
 
 /* A picture as it is now: with its zoom and its visible curves, but always in light colours, as paper is. */
-function standalone(picture, { series = [], title, about = "", margin = 0 }) {
-  const [, , inner, height] = picture.getAttribute("viewBox").split(" ").map(Number);
-  const width = inner + 2 * margin;
+function standalone(picture, { series = [], title, about = "" }) {
+  const [, , width, height] = picture.getAttribute("viewBox").split(" ").map(Number);
   const heading = wrapped(title, width - 32, 8);
   const subtitle = about ? wrapped(about, width - 32) : [];
   const top = 14 + LINE * (heading.length + subtitle.length);
@@ -80,7 +79,7 @@ function standalone(picture, { series = [], title, about = "", margin = 0 }) {
     draw("rect", { class: "paper", width, height: whole }),
     linesAt("heading", heading, 16, 22),
     linesAt("name", subtitle, 16, 22 + LINE * heading.length),
-    draw("g", { transform: `translate(${margin},${top})` }, ...copy.childNodes),
+    draw("g", { transform: `translate(0,${top})` }, ...copy.childNodes),
     legend.entries,
   );
   return styled(svg);
