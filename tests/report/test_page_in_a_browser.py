@@ -1,12 +1,12 @@
 """The page in Chromium: its tables, the sheets of cells and runs, and the page as a whole."""
 
-import dataclasses
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from page_parts import own_run, page_of
 from paper_runs import a_recipe, a_run, write_run
 from small_report import HOSTILE, RESNET, write_unfinished
 from waiting import wait_until
@@ -115,6 +115,25 @@ def test_a_telephone_scrolls_in_one_direction_only(fragment: str, visit: Any) ->
     assert page.locator("#sheet").evaluate("sheet => sheet.scrollWidth") <= 375
 
 
+@pytest.mark.parametrize("width", [320, 375])
+def test_a_thumb_meets_the_links_of_the_navigation_on_a_telephone(width: int, visit: Any) -> None:
+    page = visit(viewport={"width": width, "height": 812})
+    assert all(link.bounding_box()["height"] >= 36 for link in page.locator(".bar nav a").all())
+    page.locator(".bar nav a", has_text="Curves").click()
+    playwright.expect(page.locator("#curves-title")).to_be_in_viewport()
+    bar = page.locator(".bar").bounding_box()
+    assert page.locator("#curves-title").bounding_box()["y"] >= bar["y"] + bar["height"]
+
+
+def test_the_time_of_a_very_short_run_is_told(visit: Any, tmp_path: Path) -> None:
+    runs = {
+        f"short-{seconds}": own_run(batch=100 + index, seconds=seconds) for index, seconds in enumerate((0.02, 2.5))
+    }
+    told = page_of(visit, tmp_path, runs).locator("#others tbody").inner_text()
+    assert "< 0.1 s" in told
+    assert "2.5 s" in told
+
+
 @pytest.mark.parametrize("width", [320, 360, 390])
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_a_telephone_shows_every_word_of_the_navigation(colours: str, width: int, visit: Any) -> None:
@@ -183,29 +202,6 @@ def test_a_run_has_an_address_and_shows_all_it_wrote(visit: Any) -> None:
     playwright.expect(page.locator("#sheet-title")).to_have_text("No such run")
 
 
-def test_recipes_of_ones_own_are_compared_over_their_seeds_before_tables_that_are_empty(
-    visit: Any, tmp_path: Path
-) -> None:
-    recipe = a_recipe("ours", "adaste", RESNET, epochs=6)
-    for batch, seed, last in ((100, 0, 90.0), (100, 1, 92.0), (64, 0, 80.0)):
-        run = a_run(dataclasses.replace(recipe, batch=batch, seed=seed), last)
-        write_run(run, tmp_path / "runs" / f"mine-{run.digest}")
-    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "own.html")]) == 0
-    page = visit()
-    page.goto((tmp_path / "own.html").as_uri())
-    rows = page.locator("#others tbody tr").all_inner_texts()
-    assert len(rows) == 2
-    assert re.search(r"mine \(batch=100\)\s+91\.00 ±\s*1\.41", rows[0])
-    assert page.locator("#others .curves [data-method]").count() == 2
-    tops = [page.locator(place).bounding_box()["y"] for place in ("#others", "#table1")]
-    assert tops[0] < tops[1]
-    page.click("#others tbody a >> nth=0")
-    playwright.expect(page.locator("#sheet-title")).to_have_text("mine (batch=100)")
-    assert "Seed 1" in page.locator("#sheet").inner_text()
-    page.click("#sheet [aria-label=Close]")
-    wait_until(lambda: page.evaluate("location.hash") == "")
-
-
 def test_what_is_in_no_table_is_told_apart(visit: Any) -> None:
     page = visit()
     others = page.locator(".run-block").nth(1).inner_text()
@@ -247,7 +243,7 @@ def test_a_folder_without_a_finished_run_makes_a_page_too(visit: Any, tmp_path: 
     page.goto((tmp_path / "empty.html").as_uri())
     assert page.locator("#table1 a.cell").count() == 0
     assert "null" not in page.locator("body").inner_text()
-    assert "No setting is chosen" in page.locator("#panels").inner_text()
+    assert "No run has a recipe of the paper's tables" in page.locator("#curves").inner_text()
 
 
 def test_everything_that_acts_has_a_name(visit: Any) -> None:

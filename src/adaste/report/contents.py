@@ -98,7 +98,7 @@ def _cell(cell: Cell) -> Plain:
         "runs": [run.digest for run in cell.runs],
         "last": _summary(cell.last, cell.difference),
         "best": _summary(cell.best, cell.best_difference),
-        "seconds": finite(round(cell.seconds, 1)),
+        "seconds": short(cell.seconds),
         "hardware": list(cell.hardware),
     }
 

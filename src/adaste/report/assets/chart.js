@@ -6,12 +6,13 @@ let charts = 0;
 class Chart {
   /*
    * stops: the places across that have values, ascending; last: the last one to show; range: of heights, where given.
-   * series: {key, title, slot, curve, marks}; marks: {stop, text}, by the number of a stop, or else its end.
+   * series: {key, title, slot, curve, length, marks}; length: of the runs, where it is of runs; marks: {stop, text}, by
+   * the number of a stop, or else its end.
    */
   constructor({ label, axis, across = "epoch", stops, last = stops.at(-1), range = null, series, height = 320 }) {
     Object.assign(this, { label, axis, across, stops, last, range, series, height });
     this.number = charts += 1;
-    this.hidden = new Set();
+    this.keys = new Set(series.map(({ key }) => key)); // of the curves that are shown
     this.emphasised = null;
     this.view = null;
     this.cursor = null; // the number of a stop
@@ -26,12 +27,18 @@ class Chart {
   }
 
   get shown() {
-    return this.series.filter((entry) => !this.hidden.has(entry.key));
+    return labelled(this.series.filter(({ key }) => this.keys.has(key)));
+  }
+
+  /* As far as visible curves reach, but not beyond the last stop to show. */
+  get end() {
+    const ends = this.shown.map(({ curve }) => this.stops[curve.mean.length - 1]);
+    return ends.length ? Math.min(this.last, Math.max(...ends)) : this.last;
   }
 
   get whole() {
     const [first] = this.stops;
-    return [first, this.last > first ? this.last : first + 1];
+    return [first, this.end > first ? this.end : first + 1];
   }
 
   /* From one stop to the next, on average. */
@@ -44,22 +51,15 @@ class Chart {
     return { x, y: (this.view ? this.view.y : this.range) ?? this.heights(x) };
   }
 
-  /* The range of all visible values between two places, with some air. */
+  /* The range of all visible values between two places; where there are none, of more. */
   heights([first, last]) {
-    let low = Infinity;
-    let high = -Infinity;
-    for (const { curve } of this.shown) {
-      this.stops.forEach((stop, index) => {
-        const [least, most] = [curve.low[index] ?? null, curve.high[index] ?? null];
-        // Lines come from stops just outside.
-        if (least === null || stop <= first - this.stride || stop >= last + this.stride) return;
-        low = Math.min(low, least);
-        high = Math.max(high, most);
-      });
-    }
-    if (low > high) return [0, 1];
-    const air = (high - low) * 0.05 || Math.abs(high) * 0.05 || 1;
-    return [low >= 0 ? Math.max(0, low - air) : low - air, high + air];
+    const all = [-Infinity, Infinity];
+    const near = [first - this.stride, last + this.stride]; // lines come from stops just outside
+    const found =
+      reachOf(this.shown, this.stops, near) ??
+      reachOf(this.shown, this.stops, all) ??
+      reachOf(this.series, this.stops, all);
+    return found ? aired(found) : [0, 1];
   }
 
   draw() {
@@ -110,16 +110,8 @@ class Chart {
     );
   }
 
-  /* What all visible curves are at a stop, the highest first. */
-  valuesAt(stop) {
-    return this.shown
-      .map((entry) => ({ ...entry, value: entry.curve.mean[stop] ?? null }))
-      .filter(({ value }) => value !== null)
-      .sort((one, other) => other.value - one.value);
-  }
-
   drawCursor() {
-    const told = this.cursor === null || this.brush ? [] : this.valuesAt(this.cursor);
+    const told = this.cursor === null || this.brush ? [] : valuesAt(this.shown, this.cursor);
     this.over.replaceChildren();
     this.tip.hidden = !told.length;
     if (!told.length) return;
@@ -133,12 +125,7 @@ class Chart {
           draw("circle", { class: `dot ${lookOf(slot)}`, cx: at, cy: this.y(value), r: 3.5 }),
         ),
     );
-    this.tip.replaceChildren(
-      make("p", { class: "tip-title" }, this.stopText()),
-      ...told.map(({ title, slot, value }) =>
-        make("p", {}, swatchPicture(slot), make("span", {}, title), make("b", {}, significant(value))),
-      ),
-    );
+    this.tip.replaceChildren(...tipLines(this.stopText(), told));
     this.placeTip(at);
   }
 
@@ -151,18 +138,13 @@ class Chart {
     this.tip.style.left = `${fits ? beside : Math.max(0, Math.min(at - wide / 2, room - wide))}px`;
   }
 
-  speak() {
-    const told = this.valuesAt(this.cursor).map(({ title, value }) => `${title} ${significant(value)}`);
-    this.spoken.textContent = `${this.stopText()}: ${told.join("; ") || "no values"}`;
-  }
-
   stopText() {
     const digits = { maximumFractionDigits: 4, useGrouping: false };
     return `${this.across} ${this.stops[this.cursor].toLocaleString("en", digits).replace("-", MINUS)}`;
   }
 
-  show(hidden, emphasised = null) {
-    this.hidden = hidden;
+  show(keys, emphasised = null) {
+    this.keys = keys;
     this.emphasised = emphasised;
     this.draw();
   }
@@ -257,8 +239,12 @@ class Chart {
     this.pressed = this.brush = null;
     if (!drawn) return;
     if (pointerType === "touch") this.cursor = null; // it drew a rectangle and pointed at nothing
+    const x = [this.placeAt(drawn.x), this.placeAt(drawn.x + drawn.width)];
     const y = flat ? null : [this.valueAt(drawn.y + drawn.height), this.valueAt(drawn.y)];
-    this.zoom([this.placeAt(drawn.x), this.placeAt(drawn.x + drawn.width)], y);
+    const holds = (heights) => passesThrough(this.shown, this.stops, x, heights);
+    // Nothing but empty paper is no place to go to: above or below curves the zoom is as high as they are.
+    if (holds([-Infinity, Infinity])) this.zoom(x, y && holds(y) ? y : null);
+    else this.drawCursor();
   }
 
   /* A finger leaves whenever it is lifted: what it pointed at stays until another place is tapped. */
@@ -295,6 +281,6 @@ class Chart {
   point(stop) {
     this.cursor = stop;
     this.drawCursor();
-    this.speak();
+    this.spoken.textContent = spokenLine(this.stopText(), valuesAt(this.shown, stop));
   }
 }

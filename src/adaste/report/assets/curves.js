@@ -2,101 +2,110 @@
 
 const busiest = [...report.families].sort((one, other) => runsIn(other.name) - runsIn(one.name))[0].name;
 
-/* figure: the preset that is in force, if any; length: null for what usualLengthAt chooses; limit: last epoch. */
+/*
+ * figure: the preset that is in force, if any; like: the figure whose lengths are shown, also after it was left.
+ * length: of runs where none is like a figure's, null for the longest; shown: names of methods.
+ * panels: {series, chart, caption, element}; without curves there is no chart.
+ */
 const curves = {
   family: busiest,
   places: [],
   quantity: "test_accuracy",
   length: null,
   shown: new Set(),
-  limit: null,
   figure: null,
-  charts: [],
+  like: null,
+  panels: [],
 };
 
-const methodsWithRuns = () =>
-  families
-    .get(curves.family)
-    .methods.filter(({ name }) => curves.places.some((place) => lengthsOf(curves.family, place, name).length));
+const methodsOf = (family) => families.get(family).methods;
+
+const namesOf = (list) => list.map(({ name }) => name);
 
 const placesWithRuns = (family) =>
-  report.places.filter(({ name }) =>
-    families.get(family).methods.some((method) => lengthsOf(family, name, method.name).length),
+  namesOf(report.places).filter((place) => methodsOf(family).some(({ name }) => lengthsOf(family, place, name).length));
+
+const showsRuns = () =>
+  curves.places.some((place) => [...curves.shown].some((name) => lengthsOf(curves.family, place, name).length));
+
+function startCurves() {
+  if (!report.runs.some((run) => run.addresses.length)) return renderNoCurves();
+  const [first] = report.figures;
+  useFigure(first);
+  const filled = placesWithRuns(curves.family);
+  if (!first.places.every((place) => filled.includes(place)) || !showsRuns())
+    leaveFigure({ like: null, places: filled.slice(0, 1) });
+  if (!showsRuns()) showAll();
+  renderCurves();
+}
+
+function renderNoCurves() {
+  const others = ["Curves of all other recipes are ", make("a", { href: "#others" }, "below their table"), "."];
+  find("panels").classList.add("single");
+  find("panels").append(
+    make(
+      "p",
+      { class: "empty" },
+      "No run has a recipe of the paper's tables, whose curves would stand here. ",
+      report.others.length ? others : null,
+    ),
   );
+}
 
 function useFigure(figure) {
   Object.assign(curves, {
-    figure: figure.name,
+    figure,
+    like: figure,
     places: [...figure.places],
     quantity: figure.quantity,
-    limit: figure.epochs,
     length: null,
     shown: new Set(figure.methods),
   });
 }
 
-const figureInForce = () => report.figures.find(({ name }) => name === curves.figure);
-
-/* A figure shows runs of its own length where there are some. Else it compares runs of one length, if it can. */
-function usualLengthAt(place) {
-  const figure = figureInForce();
-  return figure && sharedLength(curves.family, place, figure.methods, figure.epochs);
-}
-
-function startCurves() {
-  const [first] = report.figures;
-  useFigure(first);
-  const filled = placesWithRuns(curves.family).map(({ name }) => name);
-  if (!first.places.every((place) => filled.includes(place))) leaveFigure({ places: filled.slice(0, 1) });
-  if (!methodsWithRuns().some(({ name }) => curves.shown.has(name))) showAll();
-  renderCurves();
-}
-
-/* Any choice of one's own leaves the preset, and what only the preset had decided. */
-function leaveFigure(changes) {
-  Object.assign(curves, { figure: null, limit: null }, changes);
+/* Any choice of one's own leaves the preset, but not what else it had decided: runs stay as long as they are. */
+function leaveFigure(changes = {}) {
+  Object.assign(curves, { figure: null }, changes);
 }
 
 function showAll() {
-  curves.shown = new Set(families.get(curves.family).methods.map(({ name }) => name));
+  curves.shown = new Set(namesOf(methodsOf(curves.family)));
 }
 
 function chooseFamily(family) {
   Object.assign(curves, { family, length: null });
-  const filled = placesWithRuns(family).map(({ name }) => name);
-  if (!curves.figure && !curves.places.some((place) => filled.includes(place))) curves.places = filled.slice(0, 1);
-  if (!methodsWithRuns().some(({ name }) => curves.shown.has(name))) showAll();
+  if (curves.figure && fitsFamily(curves.figure, family)) return;
+  if (curves.figure) leaveFigure({ like: null });
+  const filled = placesWithRuns(family);
+  if (!curves.places.some((place) => filled.includes(place))) curves.places = filled.slice(0, 1);
+  if (!showsRuns()) showAll();
 }
 
-function changed(act) {
-  return (value) => {
-    const held = document.activeElement?.dataset?.value;
+const changed = (act) => (value) =>
+  keepingFocus(find("curve-controls"), () => {
     act(value);
     renderCurves();
-    const again =
-      held &&
-      [...find("curve-controls").querySelectorAll("button, select")].find((entry) => entry.dataset.value === held);
-    if (again) again.focus();
-  };
-}
+  });
 
 function renderCurves() {
+  curves.panels = curves.places.map(panelOf);
   renderCurveControls();
   renderLegend();
-  renderPanels();
+  find("panels").classList.toggle("single", curves.panels.length === 1);
+  find("panels").replaceChildren(
+    ...(curves.panels.length
+      ? curves.panels.map(({ element }) => element)
+      : [make("p", { class: "empty" }, "No setting is chosen.")]),
+  );
+  updatePanels();
 }
 
 function renderCurveControls() {
-  const lengths = new Set(
-    curves.places.flatMap((place) =>
-      families.get(curves.family).methods.flatMap(({ name }) => lengthsOf(curves.family, place, name)),
-    ),
-  );
   find("curve-controls").replaceChildren(
     choice(
       "Figure",
       report.figures.map(({ name, heading, title }) => [name, heading, title]),
-      curves.figure,
+      curves.figure?.name,
       changed((name) => useFigure(report.figures.find((figure) => figure.name === name))),
     ),
     choice(
@@ -112,7 +121,7 @@ function renderCurveControls() {
       changed((quantity) => leaveFigure({ quantity })),
     ),
     placeChoice(),
-    ...(lengths.size > 1 ? [lengthChoice([...lengths].sort((one, other) => other - one))] : []),
+    lengthChoice(),
   );
 }
 
@@ -122,7 +131,7 @@ function placeChoice() {
     const chosen = curves.places.includes(name)
       ? curves.places.filter((place) => place !== name)
       : [...curves.places, name];
-    leaveFigure({ places: report.places.map((place) => place.name).filter((place) => chosen.includes(place)) });
+    leaveFigure({ places: namesOf(report.places).filter((place) => chosen.includes(place)) });
   });
   const row = choice(
     "Settings, a panel each",
@@ -135,169 +144,123 @@ function placeChoice() {
   return row;
 }
 
-/* While a figure decides the length, none is chosen: it need not be the longest. */
-function lengthChoice(lengths) {
-  const options = [["longest", "longest"], ...lengths.map((length) => [String(length), `${length} epochs`])];
-  const chosen = curves.length === null ? "longest" : String(curves.length);
+/* Those of all runs here, and the one that was chosen elsewhere. */
+function lengthChoice() {
+  const known = curves.places.flatMap((place) =>
+    methodsOf(curves.family).flatMap(({ name }) => lengthsOf(curves.family, place, name)),
+  );
+  const lengths = [...new Set([...known, ...(curves.length ? [curves.length] : [])])].sort(
+    (one, other) => other - one,
+  );
+  const { like } = curves;
   return choice(
     "Length",
-    options,
-    figureInForce() ? null : chosen,
-    changed((value) => leaveFigure({ length: value === "longest" ? null : Number(value) })),
+    [
+      ...(like ? [["like", `as in ${like.heading}`]] : []),
+      ["longest", "longest"],
+      ...lengths.map((length) => [String(length), `${length} epochs`]),
+    ],
+    like ? "like" : String(curves.length ?? "longest"),
+    changed((value) => {
+      if (value !== "like") leaveFigure({ like: null, length: value === "longest" ? null : Number(value) });
+    }),
   );
 }
 
+/* Methods that have a curve in one of the panels. */
 function renderLegend() {
-  const known = methodsWithRuns();
-  const entry = ({ name, title, slot }) => {
-    const emphasise = (key) => () => updatePanels(curves.shown.has(name) ? key : null);
-    return make(
-      "button",
-      {
-        type: "button",
-        class: "method",
-        "data-method": name,
-        "aria-pressed": String(curves.shown.has(name)),
-        on: {
-          click: () => toggleMethod(name),
-          pointerenter: emphasise(name),
-          pointerleave: emphasise(null),
-          focus: emphasise(name),
-          blur: emphasise(null),
-        },
-      },
-      swatchPicture(slot),
-      title,
-    );
-  };
-  const every = (title, act) =>
-    make(
-      "button",
-      {
-        type: "button",
-        class: "quiet small",
-        on: {
-          click: () => {
-            act();
-            markShown();
-            updatePanels();
-          },
-        },
-      },
-      title,
-    );
+  const entries = methodsOf(curves.family).flatMap(({ name, title, slot }) => {
+    const found = curves.panels.flatMap(({ series }) => series.filter(({ key }) => key === name));
+    const counts = found.map(({ curve }) => curve.count);
+    const [least, most] = [Math.min(...counts), Math.max(...counts)];
+    const n = most > 1 ? ` (n=${least < most ? `${least}\u2013${most}` : most})` : "";
+    return found.length ? [{ key: name, title: title + n, slot }] : [];
+  });
   find("legend").replaceChildren(
-    ...known.map(entry),
-    ...(known.length > 1
-      ? [
-          every("All", showAll),
-          every("None", () => {
-            curves.shown = new Set();
-          }),
-        ]
-      : []),
+    switches({
+      label: "Methods shown",
+      entries,
+      shown: curves.shown,
+      all: namesOf(methodsOf(curves.family)),
+      changed: () => {
+        leaveFigure();
+        renderCurveControls();
+        updatePanels();
+      },
+      emphasise: (key) => curves.panels.forEach(({ chart }) => chart?.show(curves.shown, key)),
+    }),
   );
 }
 
-function toggleMethod(name) {
-  if (!curves.shown.delete(name)) curves.shown.add(name);
-  markShown();
-  updatePanels();
+function updatePanels() {
+  for (const { chart, caption, series } of curves.panels) {
+    chart?.show(curves.shown);
+    caption.textContent = captionOf(series);
+    caption.hidden = !caption.textContent;
+  }
 }
 
-/* The buttons stay, and with them the focus. */
-function markShown() {
-  for (const button of find("legend").querySelectorAll("[data-method]"))
-    button.setAttribute("aria-pressed", String(curves.shown.has(button.dataset.method)));
+function captionOf(series) {
+  if (curves.figure) return differencesFrom(curves.figure, curves.family, series);
+  const note = lengthsNote(series.filter(({ key }) => curves.shown.has(key)));
+  return note && `${note} To compare methods with each other, choose one length above.`;
 }
 
-function updatePanels(emphasised = null) {
-  const hidden = new Set(
-    families
-      .get(curves.family)
-      .methods.map(({ name }) => name)
-      .filter((name) => !curves.shown.has(name)),
-  );
-  for (const chart of curves.charts) chart.show(hidden, emphasised);
-}
-
-/* Where lengths differ, titles tell them: the beginning of a long run is no match for the end of a short one. */
 function seriesAt(place) {
-  const usual = usualLengthAt(place);
-  const found = families.get(curves.family).methods.flatMap(({ name, title, slot }) => {
+  const usual = curves.like && lengthLike(curves.like, curves.family, place);
+  return methodsOf(curves.family).flatMap(({ name, title, slot }) => {
     const list = runsOf(curves.family, place, name, curves.length, usual);
     const curve = curveOf(list, curves.quantity);
     return curve ? [{ key: name, title, slot, curve, length: list[0].epochs }] : [];
   });
-  const mixed = new Set(found.map(({ length }) => length)).size > 1;
-  return mixed ? found.map((entry) => ({ ...entry, title: `${entry.title} (${entry.length} ep.)` })) : found;
-}
-
-function renderPanels() {
-  curves.charts = [];
-  const made = curves.places.map((place) => panelOf(place));
-  find("panels").classList.toggle("single", made.length === 1);
-  find("panels").replaceChildren(...(made.length ? made : [make("p", { class: "empty" }, "No setting is chosen.")]));
-  updatePanels();
 }
 
 function panelOf(place) {
   const series = seriesAt(place);
-  const title = places.get(place).title;
   const quantity = QUANTITIES[curves.quantity];
-  const differences = differencesAt(series);
-  const heading = make("h3", {}, title, make("span", { class: "muted block" }, `${quantity.title}, ${curves.family}`));
-  if (!series.length)
-    return make(
-      "figure",
-      { class: "panel" },
-      make("div", { class: "panel-head" }, heading),
-      make("p", { class: "empty" }, "No runs yet."),
-      differences,
-    );
-  const longest = Math.max(...series.map(({ curve }) => curve.mean.length));
-  const chart = new Chart({
-    label: `${quantity.title} over epochs, ${title}, ${curves.family}`,
-    axis: quantity.axis,
-    series,
-    stops: epochsUpTo(longest),
-    last: Math.min(longest, curves.limit ?? longest),
-    height: curves.places.length === 1 ? 440 : 340,
-  });
-  curves.charts.push(chart);
-  return make(
+  const title = `${quantity.title}, ${places.get(place).title}, ${curves.family}`;
+  const caption = make("figcaption", { class: "lacking" });
+  const chart = series.length ? chartAt(title, series, quantity.axis) : null;
+  const buttons = () =>
+    chartButtons(chart, {
+      title,
+      about: () => caption.textContent,
+      name: `${place}-${curves.quantity}-${curves.family}`,
+      zooms: [lastHalf(chart)],
+    });
+  const element = make(
     "figure",
     { class: "panel", "data-place": place },
     make(
       "div",
       { class: "panel-head" },
-      heading,
-      chartButtons(
-        chart,
-        `${quantity.title}, ${title}, ${curves.family}`,
-        `${place}-${curves.quantity}-${curves.family}`,
-        lastHalf(chart),
+      make(
+        "h3",
+        {},
+        places.get(place).title,
+        make("span", { class: "muted block" }, `${quantity.title}, ${curves.family}`),
       ),
+      chart ? buttons() : null,
     ),
-    chart.element,
-    differences,
+    chart ? chart.element : make("p", { class: "empty" }, whyEmpty(place)),
+    caption,
   );
+  return { series, chart, caption, element };
 }
 
-/* What the figure has and these runs have not: curves, and their length. */
-function differencesAt(series) {
-  const figure = figureInForce();
-  if (!figure) return null;
-  const there = new Map(series.map(({ key, length }) => [key, length]));
-  const lacking = figure.methods.filter((name) => !there.has(name));
-  const found = figure.methods.filter((name) => there.has(name));
-  const odd = found.filter((name) => there.get(name) !== figure.epochs);
-  const others = [...new Set(odd.map((name) => there.get(name)))].sort((one, other) => one - other);
-  const whose = odd.length < found.length ? `: ${titlesIn(curves.family, odd)}` : "";
-  const said = others.map((length) => (length > figure.epochs ? `${length} (first ${figure.epochs})` : length));
-  const parts = [
-    ...(lacking.length ? [`Missing: ${titlesIn(curves.family, lacking)}.`] : []),
-    ...(others.length ? [`Runs of ${said.join(" and ")} epochs instead of ${figure.epochs}${whose}.`] : []),
-  ];
-  return parts.length ? make("figcaption", { class: "lacking" }, parts.join(" ")) : null;
+function whyEmpty(place) {
+  if (curves.length) return `No runs of ${curves.length} epochs.`;
+  return placesWithRuns(curves.family).includes(place) ? "No run wrote this quantity." : "No runs yet.";
+}
+
+function chartAt(title, series, axis) {
+  const longest = Math.max(...series.map(({ curve }) => curve.mean.length));
+  return new Chart({
+    label: `${title}, over epochs`,
+    axis,
+    series,
+    stops: epochsUpTo(longest),
+    last: Math.min(longest, curves.like?.epochs ?? longest),
+    height: curves.places.length === 1 ? 440 : 340,
+  });
 }

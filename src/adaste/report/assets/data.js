@@ -24,9 +24,6 @@ const runs = new Map(report.runs.map((run) => [run.digest, run]));
 
 const methodOf = (family, method) => families.get(family).methods.find((entry) => entry.name === method);
 
-const titlesIn = (family, methods) =>
-  methods.map((name) => methodOf(family, name)?.title ?? `${name} (no recipe in this family)`).join(", ");
-
 /* Runs by family, place and method, then by length: they differ in their seeds alone. */
 const groups = new Map();
 const keyOf = (family, place, method) => [family, place, method].join(" ");
@@ -63,12 +60,12 @@ const epochsUpTo = (last) => Array.from({ length: last }, (_, index) => index + 
 
 const runsIn = (family) => report.runs.filter((run) => run.addresses.some(([name]) => name === family)).length;
 
-/* Mean, lowest and highest value of some runs at every epoch; null where nothing was measured. */
+/* Mean, lowest and highest value of some runs at every epoch, null where nothing was measured, and how many they are. */
 function curveOf(list, quantity) {
   const { scale } = QUANTITIES[quantity] ?? DETAILS[quantity];
   const columns = list.map((run) => run.curves[quantity]).filter(Boolean);
   if (!columns.length) return null;
-  const curve = { mean: [], low: [], high: [] };
+  const curve = { mean: [], low: [], high: [], count: columns.length };
   for (let epoch = 0; epoch < columns[0].length; epoch += 1) {
     const values = columns.map((column) => column[epoch]).filter((value) => value !== null);
     const told = values.length > 0;
@@ -88,3 +85,5 @@ function titleOf(run) {
   const { estimator, network, data } = run.recipe;
   return [estimator.kind, `${data} ${network.kind}`];
 }
+
+const inWords = (run) => `${titleOf(run).join(", ")}, seed ${run.seed}, ${run.epochs} epochs, run ${run.digest}`;

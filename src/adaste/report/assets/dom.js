@@ -61,6 +61,8 @@ function significant(value) {
 
 function duration(seconds) {
   if (seconds === null) return "\u2013";
+  if (seconds > 0 && seconds < 0.1) return "< 0.1 s";
+  if (seconds > 0 && seconds < 10) return `${written(seconds, 1)} s`;
   if (seconds < 60) return `${written(seconds, 0)} s`;
   if (seconds < 3600) return `${written(seconds / 60, 1)} min`;
   return `${written(seconds / 3600, 1)} h`;
@@ -87,6 +89,13 @@ function choice(label, options, current, choose) {
     make("span", { class: "choice-label", "aria-hidden": "true" }, label),
     make("div", { class: "segments" }, buttons),
   );
+}
+
+/* After what renders controls anew, the one with the same value has the focus again. */
+function keepingFocus(holder, render) {
+  const held = document.activeElement?.dataset?.value;
+  render();
+  if (held) [...holder.querySelectorAll("button")].find((button) => button.dataset.value === held)?.focus();
 }
 
 function save(name, kind, text) {

@@ -1,6 +1,7 @@
 // Scales, axes and lines: what charts are drawn with.
 
 const COLOURS = 7;
+const DASHES = 5;
 const MARKERS = [
   "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0Z",
   "M-3.5,-3.5H3.5V3.5H-3.5Z",
@@ -9,9 +10,12 @@ const MARKERS = [
   "M0,4.6L4.4,-3.4H-4.4Z",
 ];
 
-/* A slot's colour, dashes and marker: no two of the first 21 look alike, and none by its colour alone. */
-const lookOf = (slot) => `slot-${slot % COLOURS} dash-${Math.floor(slot / COLOURS) % 3}`;
+/* A slot's colour, dashes and marker: no two of the first 35 lines look alike, and none by its colour alone. */
+const lookOf = (slot) => `slot-${slot % COLOURS} dash-${Math.floor(slot / COLOURS) % DASHES}`;
 const markerOf = (slot) => MARKERS[(slot + Math.floor(slot / COLOURS)) % MARKERS.length];
+
+/* Colours for curves that are of no method's own. */
+const slotOf = (index) => index + 3;
 
 const scale =
   ([low, high], [from, to]) =>
@@ -67,9 +71,17 @@ function marked({ stop, text }, slot, values, stops, x, y) {
   );
 }
 
+/* Ticks whose texts do not touch each other in some room across. */
+function ticksAcross([low, high], room, whole) {
+  const found = ticks(low, high, Math.min(10, room / 64), whole);
+  const wide = 7 * Math.max(...found.values.map((value) => tickText(value, found.digits).length)) + 10;
+  const gap = (room * (found.values[1] - found.values[0])) / (high - low);
+  return gap < wide ? ticks(low, high, room / (1.8 * wide), whole) : found; // up to 1.8 times as many may come
+}
+
 /* Grid, numbers and names of both axes inside of a box; `whole`: with no numbers between whole ones across. */
 function axes(box, x, y, domain, names, whole) {
-  const across = ticks(...domain.x, Math.min(10, (box.right - box.left) / 64), whole);
+  const across = ticksAcross(domain.x, box.right - box.left, whole);
   const up = ticks(...domain.y, (box.bottom - box.top) / 40);
   return draw(
     "g",

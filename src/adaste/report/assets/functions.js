@@ -18,7 +18,10 @@ function functionPanel(figure, { name, title, setting, series, ...rest }) {
     })),
     ...rest,
   });
-  const shown = chartPanel(make("h4", {}, title), chart, chartButtons(chart, whole, `${figure.name}-${name}`));
-  shown.append(make("figcaption", { class: "lacking" }, setting));
-  return shown;
+  return chartPanel({
+    heading: make("h4", {}, title),
+    chart,
+    buttons: chartButtons(chart, { title: whole, about: () => setting, name: `${figure.name}-${name}` }),
+    note: () => setting,
+  });
 }

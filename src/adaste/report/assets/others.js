@@ -21,7 +21,10 @@ function renderOthers() {
   else find("table-controls").before(block);
 }
 
-const recipeAddress = ({ cell }) => `#recipe/${cell.runs[0]}`;
+/* Of a recipe: the digest of its first run. */
+const keyOfOther = ({ cell }) => cell.runs[0];
+
+const recipeAddress = (other) => `#recipe/${keyOfOther(other)}`;
 
 function settingOf(setting, list) {
   const row = (other) =>
@@ -34,33 +37,79 @@ function settingOf(setting, list) {
   return [
     make("h4", { class: "setting" }, setting),
     listTable(`Other recipes, ${setting}`, ["Recipe", ...CELL_COLUMNS], list.map(row)),
-    make("div", { class: "panels" }, chartOf(setting, list)),
+    ownCurves(setting, list),
   ];
 }
 
-/* One curve per recipe: the mean over its seeds. */
-function chartOf(setting, list) {
-  const series = list.map(({ title, cell }, index) => ({
-    key: cell.runs[0],
-    title: `${title}, ${cell.epochs} epochs`,
-    slot: slotOf(index),
-    curve: curveOf(
-      cell.runs.map((digest) => runs.get(digest)),
-      "test_accuracy",
-    ),
-  }));
-  const longest = Math.max(...list.map(({ cell }) => cell.epochs));
-  return chartFigure("Test accuracy", QUANTITIES.test_accuracy.axis, series, longest, `others-${list[0].cell.runs[0]}`);
+const runsOfOther = ({ cell }) => cell.runs.map((digest) => runs.get(digest));
+
+/* One curve per recipe of a quantity that can be chosen; what is switched off stays so. */
+function ownCurves(setting, list) {
+  const holder = make("div", { class: "own-curves" });
+  const shown = new Set(list.map(keyOfOther));
+  const known = Object.keys(QUANTITIES).filter((name) => seriesOf(list, name).length);
+  const render = (quantity) =>
+    keepingFocus(holder, () =>
+      holder.replaceChildren(
+        make(
+          "div",
+          { class: "controls" },
+          choice(
+            "Quantity",
+            known.map((name) => [name, QUANTITIES[name].title]),
+            quantity,
+            render,
+          ),
+        ),
+        make("div", { class: "panels single" }, ownPanel(setting, list, quantity, shown)),
+      ),
+    );
+  render(known[0]);
+  return holder;
+}
+
+const seriesOf = (list, quantity) =>
+  list.flatMap((other, index) => {
+    const curve = curveOf(runsOfOther(other), quantity);
+    const { title, cell } = other;
+    return curve ? [{ key: keyOfOther(other), title, slot: slotOf(index), curve, length: cell.epochs }] : [];
+  });
+
+function ownPanel(setting, list, quantity, shown) {
+  const { title, axis } = QUANTITIES[quantity];
+  const series = seriesOf(list, quantity);
+  const longest = Math.max(...series.map(({ length }) => length));
+  const chart = new Chart({
+    label: `${title} over epochs, ${setting}`,
+    axis,
+    series,
+    stops: epochsUpTo(longest),
+    height: 400,
+  });
+  const note = () => lengthsNote(chart.shown);
+  return chartPanel({
+    heading: make("h4", {}, title),
+    chart,
+    buttons: chartButtons(chart, {
+      title: `${title}, ${setting}`,
+      about: note,
+      name: `others-${keyOfOther(list[0])}-${quantity}`,
+      zooms: [lastHalf(chart)],
+    }),
+    shown,
+    all: list.map(keyOfOther),
+    note,
+  });
 }
 
 /* The sheet of one recipe: its runs, seed by seed. */
 function recipeSheet(digest) {
-  const other = report.others.find(({ cell }) => cell.runs[0] === digest);
+  const other = report.others.find((entry) => keyOfOther(entry) === digest);
   if (!other) return unknown("recipe");
-  const list = other.cell.runs.map((run) => runs.get(run));
+  const list = runsOfOther(other);
   return [
     sheetHead(other.title, other.setting),
-    cellRuns(list, other.cell.epochs),
+    cellRuns(list, other.cell.epochs, `${other.title}, ${other.setting}, ${other.cell.epochs} epochs`),
     folded("Recipe, of the first seed", list[0].recipe),
   ];
 }

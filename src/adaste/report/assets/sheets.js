@@ -93,14 +93,18 @@ function cellSheet(family, method, place) {
         ["lengths", `${lengths.join(", ")} epochs`],
       ]),
     ),
-    lengths.map((length) => cellRuns(runsOf(family, place, method, length), length)),
+    lengths.map((length) =>
+      cellRuns(
+        runsOf(family, place, method, length),
+        length,
+        `${methodOf(family, method).title}, ${places.get(place).title}, ${family}, ${length} epochs`,
+      ),
+    ),
   ];
 }
 
-/* Colours for curves that are of no method's own. */
-const slotOf = (index) => (index + 3) % (3 * COLOURS);
-
-function cellRuns(list, length) {
+/* The runs of one recipe, seed by seed; `of`: what they are of, in words. */
+function cellRuns(list, length, of) {
   const series = list.map((run, index) => ({
     key: run.digest,
     title: `seed ${run.seed}`,
@@ -120,26 +124,18 @@ function cellRuns(list, length) {
   return [
     make("h3", {}, `${plural(list.length, "run")} of ${length} epochs`),
     listTable(`Runs of ${length} epochs`, columns, list.map(row)),
-    chartFigure("Test accuracy", QUANTITIES.test_accuracy.axis, series, length, `runs-${list[0].digest}`),
+    chartFigure("Test accuracy", of, QUANTITIES.test_accuracy.axis, series, length, `runs-${list[0].digest}`),
   ];
 }
 
-function chartFigure(title, axis, series, epochs, name) {
-  const stops = epochsUpTo(epochs);
-  const chart = new Chart({ label: `${title} over epochs`, axis, series, stops, height: 240 });
-  return chartPanel(make("h4", {}, title), chart, chartButtons(chart, title, name, lastHalf(chart)));
-}
-
-/* A chart below its heading and buttons, with the names of its curves where there are several. */
-function chartPanel(heading, chart, buttons) {
-  const keys = chart.series.map(({ slot, title }) => make("span", {}, swatchPicture(slot), title));
-  return make(
-    "figure",
-    { class: "panel" },
-    make("div", { class: "panel-head" }, heading, buttons),
-    keys.length > 1 ? make("p", { class: "keys" }, keys) : null,
-    chart.element,
-  );
+/* A small chart over epochs; `of` tells those who meet its picture elsewhere what it is of. */
+function chartFigure(title, of, axis, series, epochs, name) {
+  const chart = new Chart({ label: `${title} over epochs`, axis, series, stops: epochsUpTo(epochs), height: 240 });
+  return chartPanel({
+    heading: make("h4", {}, title),
+    chart,
+    buttons: chartButtons(chart, { title, about: () => of, name, zooms: [lastHalf(chart)] }),
+  });
 }
 
 function runSheet(digest) {
@@ -184,7 +180,8 @@ function runCharts(run) {
       const curve = curveOf([run], name);
       return curve ? [{ key: name, title: key, slot: slotOf(index), curve }] : [];
     });
-    return series.length ? chartFigure(title, axis, series, run.epochs, `${run.digest}-${quantities[0][0]}`) : null;
+    const name = `${run.digest}-${quantities[0][0]}`;
+    return series.length ? chartFigure(title, inWords(run), axis, series, run.epochs, name) : null;
   };
   return [
     one("Accuracy", "accuracy, %", [
@@ -200,54 +197,6 @@ function runCharts(run) {
     one("Mean |latent|", DETAILS.latent.axis, [["latent", "latent"]]),
     one("Learning rate", DETAILS.lr.axis, [["lr", "rate"]]),
   ];
-}
-
-/* The histogram of latents at the end of the run. */
-function latentsOf(run) {
-  if (!run.latents) return make("p", { class: "empty" }, "This run wrote no histogram of latents.");
-  const title = "Latents at the end";
-  const total = run.latents.counts.reduce((sum, count) => sum + count, 0);
-  const picture = histogramOf(run.latents, total);
-  const saved = saveButton(title, `${run.digest}-latents`, () => standalone(picture, [], title, 16));
-  return make(
-    "figure",
-    { class: "panel" },
-    make("div", { class: "panel-head" }, make("h4", {}, title), make("div", { class: "actions" }, saved)),
-    picture,
-    make("figcaption", { class: "lacking" }, `${plural(total, "latent")}; the outermost bins hold all beyond.`),
-  );
-}
-
-function histogramOf({ reach, counts }, total) {
-  const [width, height, most] = [counts.length * 4, 176, Math.max(...counts, 1)];
-  const bar = (count, index) => {
-    const tall = (count / most) * (height - 8);
-    const [from, to] = [index, index + 1].map((edge) => significant(-reach + (2 * reach * edge) / counts.length));
-    return draw(
-      "rect",
-      { class: "bin", x: index * 4 + 0.25, y: height - tall, width: 3.5, height: tall },
-      draw(
-        "title",
-        {},
-        `${from} to ${to}: ${count.toLocaleString("en")} latents, ${written((100 * count) / total, 2)} %`,
-      ),
-    );
-  };
-  const ends = [-reach, 0, reach].map(significant);
-  return draw(
-    "svg",
-    {
-      class: "chart-part histogram",
-      viewBox: `0 0 ${width} ${height + 22}`,
-      role: "img",
-      "aria-label": `Histogram of ${plural(total, "latent")} from ${ends[0]} to ${ends[2]}`,
-    },
-    counts.map(bar),
-    draw("line", { class: "base", x1: 0, x2: width, y1: height, y2: height }),
-    ["start", "middle", "end"].map((anchor, index) =>
-      draw("text", { class: "tick", x: (index * width) / 2, y: height + 17, "text-anchor": anchor }, ends[index]),
-    ),
-  );
 }
 
 function folded(title, value, open = false) {
