@@ -87,6 +87,12 @@ def test_cells_of_different_lengths_are_not_offered_for_comparison_without_a_wor
     assert note.count() == 0
 
 
+def test_a_cell_names_another_version_that_made_its_runs(visit: Any, tmp_path: Path) -> None:
+    recipes = [a_recipe("ours", "adaste", RESNET, seed=seed) for seed in (0, 1)]
+    runs = {"this": a_run(recipes[0], 90.0), "other": a_run(recipes[1], 90.0, adaste="0.0.9")}
+    assert "by adaste 0.0.9" in page_of(visit, tmp_path, runs).locator(ADASTE_CELL).inner_text()
+
+
 def test_rows_of_an_ablation_have_one_length(visit: Any) -> None:
     page = visit()
     row = page.locator("#ablation tr[data-method=printed]")

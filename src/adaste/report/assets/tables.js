@@ -199,6 +199,7 @@ function cellOf(row, place, family, length, label, published) {
     published,
     make("span", { class: "more" }, `${other} ${accuracy(cell[other].mean)}${spreadText(cell[other].spread)}`),
     make("span", { class: "more" }, counts),
+    cell.versions.length ? make("span", { class: "more" }, `by adaste ${cell.versions.join(", ")}`) : null,
   );
 }
 
