@@ -138,7 +138,8 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
 
 def main() -> None:
     """Write what has changed."""
-    from adaste.report.canvas import saved
+    from adaste.drawing import saved
+    from adaste.report.canvas import LOOK
     from adaste.report.drawings import drawings
 
     runs = collect(ROOT / "results").runs
@@ -146,7 +147,7 @@ def main() -> None:
         write_atomically(page, updated(page.read_text(), runs).encode())
     for name, drawing in drawings(runs):
         if name in PICTURES:
-            write_atomically(ROOT / "docs" / "pictures" / f"{name}.svg", saved(drawing, "svg"))
+            write_atomically(ROOT / "docs" / "pictures" / f"{name}.svg", saved(drawing, "svg", LOOK))
 
 
 if __name__ == "__main__":

@@ -152,12 +152,6 @@ def test_equal_runs_give_equal_files_whatever_the_users_settings_are(tmp_path: P
     assert first[0].read_text().startswith("<?xml") and first[1].read_bytes().startswith(b"%PDF")
 
 
-def test_other_formats_are_refused_before_anything_is_drawn(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="figures are drawn as svg, pdf, png, got 'gif'"):
-        draw_all(Collection((), ()), tmp_path / "new", ("svg", "gif"))
-    assert not (tmp_path / "new").exists()
-
-
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import adaste.report
 

@@ -1,19 +1,16 @@
 """Figures drawn with matplotlib, in one style and with colours that colour-blind readers can tell apart."""
 
-import io
-import logging
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
-import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from adaste.drawing import in_style
 from adaste.paper.cells import Cell, cells_of, of_one_length
 from adaste.paper.collection import Run
 from adaste.paper.family import Family
@@ -24,32 +21,19 @@ from adaste.paper.tables import Table
 from adaste.report.curves import Curve, curves_of, label, note_on_lengths
 from adaste.report.wording import number, summary, titled_name
 
-STYLE: Mapping[Any, Any] = MappingProxyType(
+LOOK: Mapping[str, Any] = MappingProxyType(
     {
-        "axes.axisbelow": True,
-        "axes.grid": True,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlelocation": "left",
         "axes.titlesize": 10.5,
-        "figure.dpi": 150,
         "figure.titlesize": 11.5,
         "figure.titleweight": "bold",
         "font.size": 9.5,
         "grid.color": "#e8e8e8",
-        "grid.linewidth": 0.8,
         "legend.fontsize": 8.5,
         "legend.edgecolor": "none",
         "legend.framealpha": 0.85,
-        "pdf.fonttype": 42,
-        "svg.hashsalt": "adaste",
     }
 )
-
-NO_DATES: Mapping[str, dict[str, Any]] = MappingProxyType(
-    {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
-)
-"""What to leave out, for each form of file, so that equal runs give equal files."""
+"""For figures with a title of their own, whose legends lie over curves."""
 
 GREY = "#767676"
 
@@ -78,20 +62,6 @@ PUBLISHED_TITLES = MappingProxyType(
 AXES = MappingProxyType({"test_accuracy": "test accuracy (%)", "loss": "training loss"})
 
 
-def _in_style() -> AbstractContextManager[None]:
-    """Inside, matplotlib draws in the style of all figures, whatever the user's own settings are."""
-    return matplotlib.style.context(dict(STYLE), after_reset=True)
-
-
-def saved(drawing: Drawing, ending: str) -> bytes:
-    """The drawing as the content of a file."""
-    content = io.BytesIO()
-    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of the dates in matplotlib's own fonts
-    with _in_style():
-        drawing.savefig(content, format=ending, metadata=NO_DATES[ending])
-    return content.getvalue()
-
-
 # --- curves over epochs ----------------------------------------------------------------------------------------------
 
 
@@ -102,7 +72,7 @@ def draw_figure(figure: Figure, family: Family, runs: Sequence[Run]) -> Drawing 
     if not any(curve.count for curve in every):
         return None
     lines = math.ceil(len(panels) / 2)
-    with _in_style():
+    with in_style(LOOK):
         drawing = Drawing(figsize=(9.6, 0.7 + 3.4 * lines), layout="constrained")
         for axes, (panel, curves) in zip(drawing.subplots(lines, 2, squeeze=False).flat, panels, strict=True):
             _draw_panel(axes, panel, curves, every)
@@ -159,7 +129,7 @@ def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | 
     }
     if not found:
         return None
-    with _in_style():
+    with in_style(LOOK):
         drawing = Drawing(figsize=(7.6, 1.5 + 0.36 * len(methods)), layout="constrained")
         axes = drawing.subplots()
         published = _draw_published(axes, table, place, methods)
@@ -268,7 +238,7 @@ def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
     if not made:
         return None
     colour, mark = FAMILY_LOOKS[family.name]
-    with _in_style():
+    with in_style(LOOK):
         drawing = Drawing(figsize=(7.6, 1.1 + 0.34 * len(cells)), layout="constrained")
         axes = drawing.subplots()
         for height, cell in enumerate(cells):
