@@ -20,7 +20,7 @@ from adaste.paper.figures import BESIDE_REAL
 from adaste.paper.places import place
 from adaste.paper.tables import TABLES, Table, family
 from adaste.report.curves import TITLES
-from adaste.report.texts import grid_of_family
+from adaste.report.texts.markdown import grid_of_family
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("reproducing", "method", "inference")))
