@@ -22,6 +22,7 @@ STYLE: Mapping[str, Any] = MappingProxyType(
         "axes.spines.right": False,
         "axes.spines.top": False,
         "axes.titlelocation": "left",
+        "legend.frameon": False,
         "pdf.fonttype": 42,
         "svg.fonttype": "path",
         "svg.hashsalt": "adaste",

@@ -1,5 +1,6 @@
 """Figures as files: what is in them, and that equal runs give equal bytes."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -68,6 +69,29 @@ def test_curves_are_drawn_where_the_runs_say() -> None:
     assert list(line.get_xdata()) == [1, 2, 3, 4]
     assert list(line.get_ydata()) == [record.test_accuracy for record in run.records]
     assert drawing.axes[0].get_ylabel() == "test accuracy (%)"
+
+
+@pytest.mark.parametrize(("figure", "far", "near"), [("figure3", 10.0, 80.0), ("figure4", 9.0, 1.0)])
+def test_a_scale_that_leaves_out_the_first_epochs_says_so(figure: str, far: float, near: float) -> None:
+    def label_of(values: list[float]) -> str:
+        run = run_of("released", "adaste", values[-1], epochs=len(values))
+        records = [
+            dataclasses.replace(record, test_accuracy=value, loss=value)
+            for record, value in zip(run.records, values, strict=True)
+        ]
+        changed = dataclasses.replace(run, records=tuple(records))
+        axes = canvas.draw_figure(FIGURES[figure], FAMILIES["released"], [changed]).axes[0]
+        return axes.get_ylabel()
+
+    assert label_of([far, *[near] * 19]).endswith(", first epochs cut off")
+    assert "cut off" not in label_of([near, far, near])
+
+
+def test_legends_cover_no_curve() -> None:
+    drawing = canvas.draw_figure(FIGURES["figure3"], FAMILIES["released"], [run_of("released", "adaste", 93.0)])
+    drawing.draw_without_rendering()
+    for axes in drawing.axes:
+        assert not axes.get_legend().get_window_extent().overlaps(axes.get_window_extent())
 
 
 def test_the_long_figure_has_four_panels() -> None:

@@ -29,7 +29,6 @@ LOOK: Mapping[str, Any] = MappingProxyType(
         "axes.titleweight": "bold",
         "grid.color": "0.93",
         "lines.linewidth": 1.8,
-        "legend.frameon": False,
         "legend.fontsize": 9.5,
         "legend.handlelength": 1.6,
     }

@@ -39,7 +39,7 @@ def draw_figure(figure: Figure, family: Family, runs: Sequence[Run]) -> Drawing 
         return None
     lines = math.ceil(len(panels) / 2)
     with in_style(LOOK):
-        drawing = Drawing(figsize=(9.6, 0.7 + 3.4 * lines), layout="constrained")
+        drawing = Drawing(figsize=(9.6, 0.7 + 4.0 * lines), layout="constrained")
         for axes, (panel, curves) in zip(drawing.subplots(lines, 2, squeeze=False).flat, panels, strict=True):
             _draw_panel(axes, panel, curves, every)
         note = note_on_lengths(figure, every)
@@ -58,23 +58,25 @@ def _draw_panel(axes: Axes, panel: Panel, curves: Sequence[Curve], every: Sequen
         axes.plot(curve.epochs, curve.mean, color=colour, linestyle=dashes, linewidth=1.6, label=named)
         if curve.count > 1:
             axes.fill_between(curve.epochs, curve.least, curve.most, color=colour, alpha=0.18, linewidth=0)
-    rising = panel.quantity == "test_accuracy"
     axes.set(title=panel.place.title, xlabel="epoch", ylabel=AXES[panel.quantity])
-    if any(curve.count for curve in curves):
+    drawn = [curve for curve in curves if curve.count]
+    if drawn:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         axes.set_xlim(left=0)
-        _leave_out_the_first_epochs(axes, curves, rising=rising)
+        _leave_out_the_first_epochs(axes, drawn, rising=panel.quantity == "test_accuracy")
     else:
         axes.set(xticks=[], yticks=[])
-    axes.legend(loc="best")
+    # Below the panel: inside it there is not always a place without curves.
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
 
 
 def _leave_out_the_first_epochs(axes: Axes, curves: Sequence[Curve], *, rising: bool) -> None:
     """Begin the scale where the worst curve is after a tenth of its way: before that all of them are far from it."""
-    drawn = [curve for curve in curves if curve.count]
-    worst = [(min if rising else max)(curve.mean[len(curve.mean) // 10 :]) for curve in drawn]
-    best = [(max if rising else min)(curve.most if rising else curve.least) for curve in drawn]
+    worst = [(min if rising else max)(curve.mean[len(curve.mean) // 10 :]) for curve in curves]
+    best = [(max if rising else min)(curve.most if rising else curve.least) for curve in curves]
     start, end = (min(worst), max(best)) if rising else (max(worst), min(best))
     room = 0.04 * abs(end - start) or 1.0
-    low, high = sorted((start, end))
-    axes.set_ylim(low - room, high + room)
+    low, high = min(start, end) - room, max(start, end) + room
+    axes.set_ylim(low, high)
+    if not all(low <= value <= high for curve in curves for value in curve.mean):
+        axes.set_ylabel(f"{axes.get_ylabel()}, first epochs cut off")

@@ -14,11 +14,9 @@ LOOK: Mapping[str, Any] = MappingProxyType(
         "font.size": 9.5,
         "grid.color": "#e8e8e8",
         "legend.fontsize": 8.5,
-        "legend.edgecolor": "none",
-        "legend.framealpha": 0.85,
     }
 )
-"""For figures with a title of their own, whose legends lie over curves."""
+"""For figures with a title of their own above the panels."""
 
 GREY = "#767676"
 
