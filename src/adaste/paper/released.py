@@ -36,14 +36,14 @@ from adaste.estimators import (
     StraightThrough,
     TanhMirror,
 )
-from adaste.methods import RELEASED_RATE, Plan, released_update
+from adaste.methods import RELEASED_RATE, Plan, growing_pull, released_update
 from adaste.models import Network
 from adaste.paper.family import Family, Make
 from adaste.paper.ours import with_mixup
 from adaste.paper.places import Place
 from adaste.paper.tuned import MD_SOFTMAX, MD_SOFTMAX_S, MD_TANH, MD_TANH_S, PMF_BETA_MOST, PMF_SCRIPTS, Tuned, rounded
 from adaste.recipe import Recipe
-from adaste.schedules import Linear, Schedule, Steps
+from adaste.schedules import Schedule, Steps
 
 EVERYTHING = ("*",)
 """All parameters are binary."""
@@ -220,9 +220,7 @@ WARM, FREEZE = 0.4, 0.8
 def prox_quant(place: Place, epochs: int) -> Recipe:
     """Adam at 0.01 throughout; the pull adds up to the published 7.8; shortcuts and biases stay real."""
     warm, freeze = round(WARM * epochs), round(FREEZE * epochs)
-    pulled = freeze - warm
-    steps = plan_of(place, pulled).steps
-    strength = Linear(start=0.0, stop=2 * 7.8 / steps, length=pulled, delay=warm)
+    strength = growing_pull(plan_of(place, freeze - warm), delay=warm)
     frozen = Steps(values=(0.0, 1.0), ticks=(freeze,))
     return _assemble(
         place,
