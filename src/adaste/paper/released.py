@@ -48,6 +48,9 @@ from adaste.schedules import Schedule, Steps
 EVERYTHING = ("*",)
 """All parameters are binary."""
 
+HELD_OUT = MappingProxyType({"cifar10": 5_000, "cifar100": 5_000})
+"""Images that the scripts do not train with, by data; of those not named here they use all."""
+
 
 def _assemble(
     place: Place,
@@ -78,8 +81,8 @@ def _assemble(
 
 
 def held_out(place: Place) -> int:
-    """Images of CIFAR that the scripts do not train with; of the others they use all."""
-    return 5_000 if place.data in ("cifar10", "cifar100") else 0
+    """Images at a place that the scripts do not train with."""
+    return HELD_OUT.get(place.data, 0)
 
 
 def plan_of(place: Place, epochs: int, batch: int = 128) -> Plan:
