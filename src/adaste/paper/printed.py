@@ -16,7 +16,8 @@ from adaste.methods import Plan
 from adaste.paper.family import Family
 from adaste.paper.ours import with_mixup
 from adaste.paper.places import Place
-from adaste.paper.released import RELEASED, bayes_binn_for
+from adaste.paper.released import RELEASED
+from adaste.paper.scripts.adaste import bayes_binn_for
 from adaste.recipe import Recipe
 from adaste.schedules import Geometric
 
