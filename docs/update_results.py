@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from adaste.files import write_atomically
@@ -23,7 +24,7 @@ from adaste.report.curves import TITLES
 from adaste.report.texts.markdown import grid_of_family
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("reproducing", "method", "inference")))
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("reproducing", "inference")))
 PICTURES = ("overview-cifar10-resnet18", "figure3-released", "long-runs-ours")
 MARKED = re.compile(r"(<!-- results: ([^>]*) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
@@ -94,23 +95,24 @@ def of_the_paper(table: Table, runs: Sequence[Run], chosen_family: str, *places:
 
 
 def flips(runs: Sequence[Run], chosen_family: str, place_name: str) -> str:
-    """The share of signs that flip in the middle of a run and at its end, the best method first."""
-    found = {
-        address.method: run
-        for run in runs
-        for address in run.addresses
-        if (address.family, address.place) == (chosen_family, place_name) and run.records[-1].flipped is not None
-    }
-    ordered = sorted(found.items(), key=lambda item: -item[1].result.last_accuracy)
-    (length,) = {run.recipe.epochs for run in found.values()}
+    """The share of signs that flip in the middle of a run and at its end, means over seeds, the best method first."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        for address in run.addresses:
+            if (address.family, address.place) == (chosen_family, place_name) and run.records[-1].flipped is not None:
+                found.setdefault(address.method, []).append(run)
+    (length,) = {run.recipe.epochs for seeds in found.values() for run in seeds}
     middle = length // 2
-    lines = [["method", "test", "training", f"flip in epoch {middle}", f"in epoch {length}"]]
-    for method, run in ordered:
-        last = run.records[-1]
-        cells = [f"{last.test_accuracy:.2f} %", f"{last.train_accuracy:.2f} %"]
-        shares = [f"{100 * record.flipped:.2f} %" for record in (run.records[middle - 1], last)]
-        lines.append([TITLES[method], *cells, *shares])
-    return grid(lines)
+    rows = []
+    for method, seeds in found.items():
+        last = [run.records[-1] for run in seeds]
+        test = fmean(record.test_accuracy for record in last)
+        training = fmean(record.train_accuracy for record in last)
+        shares = [100 * fmean(run.records[epoch - 1].flipped for run in seeds) for epoch in (middle, length)]
+        cells = [f"{value:.2f} %" for value in (test, training, *shares)]
+        rows.append((test, [TITLES[method], str(len(seeds)), *cells]))
+    head = ["method", "n", "test", "training", f"flip in epoch {middle}", f"in epoch {length}"]
+    return grid([head, *(row for _, row in sorted(rows, reverse=True))])
 
 
 MEASURED = {"inference": latencies, "starts": starts, "summary": summary}

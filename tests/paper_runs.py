@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from adaste.histogram import Histogram
-from adaste.paper.collection import Run, addresses_of
+from adaste.paper.addresses import addresses_of
+from adaste.paper.collection import Run
 from adaste.paper.places import PLACES
 from adaste.paper.tables import FAMILIES
 from adaste.recipe import Recipe

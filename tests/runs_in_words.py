@@ -3,14 +3,28 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from adaste.paper.cells import best_test_accuracy
-from adaste.paper.collection import Run
+from adaste.paper.cells import OverSeeds, best_test_accuracy
+from adaste.paper.collection import Collection, Run
 from adaste.paper.published import Published
 from adaste.paper.tables import TABLES
 
 
 class Found(Protocol):
     def __call__(self, name: str, epochs: int = 60, *, mended: bool = False, digest: str = "") -> Run: ...
+
+
+class Reached(Protocol):
+    def __call__(self, name: str, epochs: int = 60) -> OverSeeds: ...
+
+
+def runs_named(collection: Collection, name: str, epochs: int = 60) -> list[Run]:
+    """The runs of that name and length that belong to a cell of the tables, by seed."""
+    runs = [
+        run
+        for run in collection.runs
+        if run.folder.name.rpartition("-")[0] == name and run.addresses and run.recipe.epochs == epochs
+    ]
+    return sorted(runs, key=lambda run: run.recipe.seed)
 
 
 def accuracy(run: Run, epoch: int) -> str:

@@ -28,6 +28,11 @@ def write_results(root: Path) -> Path:
         write_run(a_run(recipe, last), root / f"{place}-{method}-{recipe.digest}")
     recipe = a_recipe("ours", "adaste", RESNET, epochs=6)
     write_run(a_run(dataclasses.replace(recipe, batch=100), 91.0, adaste="0.0.9"), root / HOSTILE)
-    unfinished = write_run(a_run(a_recipe("ours", "pmf", RESNET), 90.0), root / "unfinished")
-    (unfinished / "result.json").unlink()
+    write_unfinished(root / "unfinished")
     return root
+
+
+def write_unfinished(folder: Path) -> None:
+    """Write a run that has no result yet."""
+    write_run(a_run(a_recipe("ours", "pmf", RESNET), 90.0), folder)
+    (folder / "result.json").unlink()

@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +12,11 @@ import torch
 from small_runs import Listener, small_recipe, small_run, small_training
 
 from adaste.checkpoint import Checkpoints
+from adaste.failures import leaving_the_reason, read_problem
+from adaste.paper.collection import collect
 from adaste.records import DivergedError
 from adaste.results import read_records, read_result
+from adaste.signals import StoppedError
 
 
 def test_a_gradient_that_is_not_finite_stops_with_epoch_step_and_names() -> None:
@@ -98,6 +103,36 @@ def test_a_run_that_diverges_says_where_and_keeps_its_last_good_checkpoint(tmp_p
     assert newest.name.startswith("epoch-00001-step-000002-")
     assert read_result(tmp_path) is None
     assert len(read_records(tmp_path)) == 1
+
+
+def test_a_run_that_failed_leaves_the_reason_until_it_goes_on(tmp_path) -> None:
+    def spoil(training) -> None:
+        if training.epoch == 1:
+            with torch.no_grad():
+                next(training.model.parameters()).fill_(math.nan)
+
+    made = small_recipe("full-precision", epochs=3)
+    with pytest.raises(DivergedError) as caught:
+        small_run(made, tmp_path, observer=Listener(spoil))
+    assert read_problem(tmp_path) == str(caught.value)
+    (problem,) = collect(tmp_path).problems
+    assert problem.reason == f"failed after 1 of 3 epochs: {caught.value}"
+
+    def stop(training) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(StoppedError):
+        small_run(made, tmp_path, observer=Listener(stop))
+    assert read_problem(tmp_path) is None
+
+
+def test_the_reason_is_one_line_without_the_folder(tmp_path) -> None:
+    with pytest.raises(ValueError), leaving_the_reason(tmp_path):
+        raise ValueError(f"{tmp_path}/checkpoints is damaged\nand more")
+    assert (tmp_path / "problem.txt").read_text() == "checkpoints is damaged\n"
+    with pytest.raises(RuntimeError), leaving_the_reason(tmp_path):
+        raise RuntimeError
+    assert read_problem(tmp_path) == "RuntimeError"
 
 
 def _infinite(after: list[bool]) -> Callable[..., Any]:

@@ -2,7 +2,9 @@
 
 import errno
 import io
+import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,40 @@ def test_a_disk_that_is_really_full_is_reported_the_same_way(tmp_path, monkeypat
     monkeypatch.setattr("pathlib.Path.open", lambda path, mode: io.FileIO(FULL, "w"))
     with pytest.raises(NotWrittenError, match=r"No space left on device.*nothing was left"):
         write_atomically(tmp_path / "a", b"x" * 100_000)
+
+
+@pytest.mark.parametrize("target", ["there", "not yet", "elsewhere/there"])
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path, target):
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("there", "elsewhere/there"):
+        (tmp_path / name).write_bytes(b"old")
+    link, again = tmp_path / "link", tmp_path / "again"
+    link.symlink_to(target)
+    again.symlink_to(link)
+    write_atomically(again, b"new")
+    assert link.is_symlink() and again.is_symlink()
+    assert (tmp_path / target).read_bytes() == b"new"
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_pipe_stays_and_its_reader_gets_all(tmp_path):
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write_atomically(pipe, b"content" * 100_000)
+    reader.join(timeout=30)
+    assert read == [b"content" * 100_000]
+    assert pipe.is_fifo()
+    assert _names(tmp_path) == ["pipe"]
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
+def test_a_device_that_takes_nothing_says_so_and_stays(tmp_path):
+    (tmp_path / "link").symlink_to(FULL)  # should this test fail, it costs a link and not the device
+    with pytest.raises(NotWrittenError, match=r"could not write into .*link \(No space left on device\)"):
+        write_atomically(tmp_path / "link", b"x" * 100_000)
+    assert FULL.is_char_device() and (tmp_path / "link").is_symlink()
 
 
 def test_other_errors_pass_and_remove_the_unfinished_file(tmp_path):

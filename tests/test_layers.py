@@ -10,7 +10,7 @@ ROWS = [
     {"schedules", "records", "signals", "startup", "compiling", "leftovers", "children", "connecting", "drawing"},
     {"histogram"},
     {"files", "serial"},
-    {"nodes"},
+    {"nodes", "failures"},
     {"data"},
     {"noise", "packed", "kernels"},
     {"maps", "models", "augment", "bases"},

@@ -81,6 +81,18 @@ def test_what_ray_says_of_an_address_is_passed_on_in_one_line(
     assert refused(capsys, "--ray", "auto") == said
 
 
+def test_where_no_cluster_runs_the_advice_is_about_options_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advice = "Please specify the one to connect to by setting `--address` flag"
+    fake = "def init(*address, **options):\n    raise ConnectionError('{}. {}')\n"
+    (tmp_path / "ray.py").write_text(fake.format("Could not find any running Ray instance", advice))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert refused(capsys, "--ray", "auto") == (
+        "error: no Ray cluster runs on this machine: `ray start --head` starts one, and --ray HOST:PORT names another"
+    )
+
+
 def test_without_the_package_the_error_says_how_to_install_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from adaste.cli import main
+from adaste.noise import Noise
 from adaste.recipe import Recipe
 from adaste.recipes import recipe
 from adaste.results import Result, read_result
@@ -35,6 +36,14 @@ def test_recipes_that_differ_in_more_than_seeds_are_not_mixed_though_they_share_
     runs = [status(one, accuracy) for one, accuracy in zip([*made, *others], [90.0, 90.0, 80.0, 80.0], strict=True)]
     assert over_seeds(runs) == [f"mine, 2 seeds: {mean} ± 0.00 % after 20 epochs" for mean in ("90.00", "80.00")]
     assert over_seeds(runs[1:3]) == []
+
+
+def test_recipes_whose_noise_has_a_seed_of_its_own_are_not_seeds_of_one_recipe() -> None:
+    made = recipe("digits-mlp-bayesbinn")
+    others = [dataclasses.replace(made, estimator=dataclasses.replace(made.estimator, noise=Noise(n))) for n in (1, 2)]
+    assert over_seeds([status(made, 90.0), *(status(other, 80.0) for other in others)]) == []
+    assert [other.unseeded for other in others] == others
+    assert made.with_seed(7).unseeded == made.unseeded == made
 
 
 @pytest.mark.usefixtures("in_an_empty_folder")

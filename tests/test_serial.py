@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import adaste
 from adaste.admitted import ADMITTED
+from adaste.models import VGG, ResNet
 from adaste.schedules import Cosine, Geometric, Steps
-from adaste.serial import digest, from_json, from_plain, require_types, to_json, to_plain
+from adaste.serial import brief, digest, from_json, from_plain, require_types, to_json, to_plain
 
 modest = settings(deadline=None, derandomize=True, max_examples=80)
 
@@ -229,3 +230,10 @@ def test_types_are_checked_against_annotations():
     require_types(Leaf(number=3))
     with pytest.raises(ValueError, match=r"count must be a whole number, got 0\.5"):
         require_types(replace(Leaf(), count=0.5))
+
+
+def test_a_value_in_brief_tells_what_differs_from_its_defaults():
+    assert brief(VGG()) == "VGG()"
+    assert brief(VGG(stages=((8, 8), (16,)), hidden_widths=())) == "VGG(stages=[[8, 8], [16]], hidden_widths=[])"
+    assert brief(ResNet(depth=34, stem="strided")) == "ResNet(depth=34, stem=strided)"
+    assert brief(Geometric(start=0.5, stop=100.0, length=3)) == "Geometric(start=0.5, stop=100, length=3)"

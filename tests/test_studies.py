@@ -1,5 +1,6 @@
 """Many runs in child processes."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -30,15 +31,20 @@ def job(name: str, runs: Path, epochs: int = 2) -> Job:
 def test_a_study_runs_what_is_not_finished_and_a_failure_stops_nobody_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "study.json").write_text('["digits-mlp-adaste", "mnist-mlp-adaste", "digits-mlp-bop"]')
+    unfit = dataclasses.replace(recipe("digits-mlp-straight-through"), batch=100_000)
+    (tmp_path / "study.json").write_text(f'["digits-mlp-adaste", {unfit.to_json()}, "digits-mlp-bop"]')
     arguments = ["study", "study.json", "--processes", "2", "--epochs", "1", "--device", "cpu"]
     assert main(["train", "digits-mlp-bop", "--epochs", "1"]) == 0
     capsys.readouterr()
     assert main(arguments) == 1
     lines = sorted(capsys.readouterr().out.splitlines())
-    assert [line.split(",")[0] for line in lines] == ["digits-mlp-adaste", "digits-mlp-bop", "mnist-mlp-adaste"]
+    assert [line.split(",")[0] for line in lines] == [
+        "digits-mlp-adaste",
+        "digits-mlp-bop",
+        "digits-mlp-straightthrough",
+    ]
     assert "after 1 epochs" in lines[0] and "after 1 epochs" in lines[1]
-    assert "failed after 0/1 epochs: mnist was not found" in lines[2]
+    assert "failed after 0/1 epochs: " in lines[2] and "100000" in lines[2]
     folders = {path.name.rsplit("-", 1)[0]: path for path in (tmp_path / "runs").iterdir()}
     assert read_result(folders["digits-mlp-adaste"]) is not None
     assert "digits" in (folders["digits-mlp-adaste"] / "log.txt").read_text()

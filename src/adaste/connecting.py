@@ -28,6 +28,9 @@ CLIENT_PATIENCE = MappingProxyType(
 )
 """Seconds, as Ray's client reads them: so long it waits for an answer, three times."""
 
+NONE_FOUND = "Could not find any running Ray instance"
+"""What Ray says of auto where none runs; it goes on with advice on options of its own commands."""
+
 QUIET = "RAY_DEDUP_LOGS_SKIP_REGEX"
 """Ray prints into our table what it has to say of nodes, unless it is told which lines to leave out."""
 
@@ -124,5 +127,9 @@ def _wait_for(probe: "subprocess.Popen[str]", address: str) -> None:
     except subprocess.TimeoutExpired as error:
         raise ConnectionError(f"what answers at {address} is not Ray, or too busy to say so") from error
     if probe.returncode:
+        if NONE_FOUND in said:
+            raise ConnectionError(
+                "no Ray cluster runs on this machine: `ray start --head` starts one, and --ray HOST:PORT names another"
+            )
         lines = [line for line in said.splitlines() if line.strip()] or [f"exit code {probe.returncode}"]
         raise ConnectionError(f"no connection to Ray at {address}: {lines[-1]}")

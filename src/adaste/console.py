@@ -13,7 +13,7 @@ from rich.table import Table
 
 from adaste.observer import Observer
 from adaste.records import Record
-from adaste.results import Result, best_of
+from adaste.results import Result, best_of, last_tested
 from adaste.studies import State, Status
 from adaste.train import Training
 
@@ -222,10 +222,9 @@ def numbers_of(records: Sequence[Record]) -> str:
     """What the last of the records says, and the best accuracy so far."""
     if not records:
         return ""
-    last, best = records[-1], best_of(records)
+    last, tested, best = records[-1], last_tested(records), best_of(records)
     parts = [f"loss {last.loss:.4f}"]
-    if best:
-        tested = next(record for record in reversed(records) if record.test_accuracy is not None)
+    if tested and best:
         parts.append(f"test {_number(tested.test_accuracy)} % (best {_number(best.test_accuracy)} %)")
     if last.flipped is not None:
         parts.append(f"flips {100 * last.flipped:.2f} %")

@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,23 +28,48 @@ class NotWrittenError(OSError):
 def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
     """Write `content`, or let it write into an open binary file, so that no reader ever finds half a file at `path`.
 
-    The bytes reach the disk before the name does, so neither a crash nor a full disk can cost the old file.
+    The bytes reach the disk before the name does, so neither a crash nor a full disk can cost the old file. A link
+    stays, and what it leads to is written; so does a pipe or a device, which takes the bytes as they come.
     """
-    unfinished = _sibling(path)
+    if _takes_bytes_as_they_come(path):
+        _write_into(path, content)
+        return
+    place = Path(os.path.realpath(path))
+    unfinished = _sibling(place)
     try:
         with unfinished.open("xb") as file:
-            if callable(content):
-                content(file)
-            else:
-                file.write(content)
+            _give(content, file)
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+        unfinished.replace(place)
     except OSError as error:
-        intact = "the file that was there is intact" if path.exists() else "nothing was left in its place"
+        intact = "the file that was there is intact" if place.exists() else "nothing was left in its place"
         raise NotWrittenError.because(error, f"write {path}", intact) from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _takes_bytes_as_they_come(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # there is nothing yet, or nothing to be seen
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _write_into(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    try:
+        with path.open("wb") as file:
+            _give(content, file)
+    except OSError as error:
+        raise NotWrittenError.because(error, f"write into {path}") from error
+
+
+def _give(content: bytes | Callable[[BinaryIO], object], file: BinaryIO) -> None:
+    if callable(content):
+        content(file)
+    else:
+        file.write(content)
 
 
 def append(path: Path, content: bytes) -> None:

@@ -113,6 +113,12 @@ class Recipe:
         seeded = transform(self, reseeded)
         return seeded if seeded.seed == seed else dataclasses.replace(seeded, seed=seed)
 
+    @property
+    def unseeded(self) -> Self:
+        """One recipe for all that differ in their seeds alone; this one where its parts have seeds of their own."""
+        usual = self.with_seed(0)
+        return usual if usual.with_seed(self.seed) == self else self
+
 
 RECIPE_CLASSES = MappingProxyType({**ADMITTED, "Recipe": Recipe})
 """All classes in a recipe's JSON."""

@@ -92,3 +92,17 @@ def best_of(records: Sequence[Record]) -> Record | None:
     """The first of the records with the highest deciding accuracy; None where nothing was tested."""
     tested = [record for record in records if record.deciding is not None]
     return max(tested, key=lambda record: record.deciding or 0.0, default=None)
+
+
+def best_tested(records: Sequence[Record]) -> Record | None:
+    """The first of the records with the highest test accuracy: chosen on the test images, as in the paper."""
+    return max(_tested(records), key=lambda record: record.test_accuracy or 0.0, default=None)
+
+
+def last_tested(records: Sequence[Record]) -> Record | None:
+    """The latest record of an epoch that was tested."""
+    return next(reversed(_tested(records)), None)
+
+
+def _tested(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if record.test_accuracy is not None]

@@ -8,6 +8,7 @@ best.safetensors    the network as exported, of the best epoch so far
 last.safetensors    the same of the last epoch, written at the end
 latents.json        the histogram of latents at the end; null where no weight is binary
 result.json         the outcome; where it exists, the run is finished
+problem.txt         why it failed, until it goes on
 """
 
 import json
@@ -28,6 +29,7 @@ from adaste.data import Dataset
 from adaste.distributed import ALONE, World
 from adaste.engine import algorithms
 from adaste.environment import environment
+from adaste.failures import leaving_the_reason
 from adaste.files import append, remove_unfinished, write_atomically
 from adaste.histogram import histogram
 from adaste.locks import alone_in
@@ -105,7 +107,8 @@ def run(
             observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
             return finished
         on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-        with on_device, algorithms(options.deterministic, device):
+        reason = leaving_the_reason(folder) if world.leads else nullcontext()
+        with reason, on_device, algorithms(options.deterministic, device):
             return _Run(recipe, folder, dataset, device, world, options, observer).go()
 
 

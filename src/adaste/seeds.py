@@ -22,5 +22,5 @@ def _finished(statuses: Iterable[Status]) -> dict[tuple[str, Recipe], list[float
     found: dict[tuple[str, Recipe], list[float]] = {}
     for status in statuses:
         if status.result is not None:
-            found.setdefault((status.job.name, status.job.recipe.with_seed(0)), []).append(status.result.last_accuracy)
+            found.setdefault((status.job.name, status.job.recipe.unseeded), []).append(status.result.last_accuracy)
     return found

@@ -99,6 +99,17 @@ def _essential(value: Any) -> Any:
     return [_essential(part) for part in value] if isinstance(value, tuple | list) else value
 
 
+def brief(value: Any) -> str:
+    """A value in few words: of an object what differs from its defaults."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        told = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        parts = [f"{field.name}={brief(part)}" for field, part in told if part != field.default]
+        return f"{type(value).__name__}({', '.join(parts)})"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(brief, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def require_types(value: Any) -> None:
     """Check the fields of a dataclass against their annotations."""
     for name, hint in field_types(type(value)).items():

@@ -10,7 +10,7 @@ from typing import Protocol
 from adaste.children import NO_VARIABLES, Child, Ending
 from adaste.recipe import Recipe
 from adaste.records import Record
-from adaste.results import Result, best_of, claim, read_records, read_result
+from adaste.results import Result, best_of, claim, last_tested, read_records, read_result
 from adaste.signals import handling
 
 INTERVAL = 0.25
@@ -57,7 +57,8 @@ class Status:
     @property
     def accuracy(self) -> float | None:
         """The latest test accuracy."""
-        return next((r.test_accuracy for r in reversed(self.records) if r.test_accuracy is not None), None)
+        last = last_tested(self.records)
+        return last.test_accuracy if last else None
 
     @property
     def best(self) -> float | None:

@@ -2,8 +2,9 @@
 
 import pytest
 from pages import ROOT, words
-from runs_in_words import Found
+from runs_in_words import Found, Reached, runs_named
 
+from adaste.paper.cells import OverSeeds
 from adaste.paper.collection import Collection, Run, collect
 
 
@@ -38,3 +39,13 @@ def found(committed: Collection) -> Found:
         return run
 
     return run_of
+
+
+@pytest.fixture(scope="module")
+def reached(committed: Collection) -> Reached:
+    """Accuracy after the last epoch of all seeds of the runs of that name and length."""
+
+    def over_seeds(name: str, epochs: int = 60) -> OverSeeds:
+        return OverSeeds.of([run.result.last_accuracy for run in runs_named(committed, name, epochs)])
+
+    return over_seeds

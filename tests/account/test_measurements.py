@@ -59,7 +59,7 @@ def test_the_speed_of_the_step() -> None:
         )
         return row
 
-    table = (ROOT / "README.md").read_text().partition("## Speed of the step")[2].partition("\n## ")[0]
+    table = (ROOT / "docs" / "method.md").read_text().partition("## Cost")[2].partition("\n## ")[0]
     _, _, *lines = (line for line in table.splitlines() if line.startswith("|"))
     assert len(lines) == 12
     for line in lines:
@@ -70,15 +70,15 @@ def test_the_speed_of_the_step() -> None:
         assert cells == [*measured, f"{on_cpu['bytes_per_parameter']:.0f}"], method
 
 
-def test_the_demonstration(readme: str) -> None:
-    demo = record("demo/digits")
-    assert f"{demo['seconds']:.0f} s, {demo['date'][:10]}" in readme
-    assert f"{demo['data']['train'] + demo['data']['test']:,} digits ({demo['data']['test']} for testing)" in readme
+def test_the_page_of_the_demonstration_has_what_it_printed() -> None:
+    demo, page = record("demo/digits"), words("docs/demonstration.md")
+    assert f"{demo['seconds']:.0f} s, {demo['date'][:10]}" in page
+    assert f"{demo['data']['train'] + demo['data']['test']:,} digits ({demo['data']['test']} for testing)" in page
     for method in demo["methods"]:
         found = method["accuracy"]
         sizes = f"{method['float32 bytes']:,} | {method['packed bytes']:,}"
         accuracy = f"{found['mean']:.2f} +- {found['spread']:.2f}"
-        assert f"| {method['name']} | {accuracy} | {method['bits per weight']:.0f} | {sizes} |" in readme
+        assert f"| {method['name']} | {accuracy} | {method['bits per weight']:.0f} | {sizes} |" in page
 
 
 def test_sizes_memory_and_starts_of_the_runtime(readme: str) -> None:
@@ -138,7 +138,7 @@ def test_what_was_tried_to_make_a_step_faster(speed: str) -> None:
     assert f"without a graph, {compiled:.2f} s per epoch; eager {eager:.1f} s" in speed
 
 
-def test_the_first_runs(readme: str) -> None:
+def test_the_first_runs_are_those_of_their_table(readme: str) -> None:
     lines = (ROOT / "results" / "README.md").read_text().splitlines()
     rows = [re.match(r"\| \[\w+\]\((runs/\S+)\) \| (\S+) \|", line) for line in lines]
     shown = {found[1]: found[2] for found in rows if found}

@@ -41,17 +41,24 @@ def test_an_equal_recipe_that_another_family_has_finished_is_done(tmp_path, caps
     assert "0 of 1 runs to do" in capsys.readouterr().out
 
 
-def test_runs_are_made_in_processes_of_their_own_and_say_what_they_lack(tmp_path, capsys) -> None:
+def test_missing_data_are_found_once_before_anything_is_begun(tmp_path, capsys) -> None:
+    places = ["--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "nothing"), "--device", "cpu"]
+    assert main(["reproduce", "table1", "--only", "cifar10,cifar100", "--family", "ours", *places]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("error: cifar10 was not found in ") and told.err.count("\n") == 1
+    assert told.err.count("cifar100 was not found in ") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_where_all_is_finished_no_data_are_needed(tmp_path, capsys) -> None:
+    recipe = a_recipe("ours", "adaste", "cifar10-vgg16", epochs=1)
+    write_run(a_run(recipe, 93.0), folder_of("ours-cifar10-vgg16-adaste", recipe, tmp_path / "runs"))
     arguments = ["--only", "cifar10-vgg16", "--methods", "adaste", "--family", "ours", "--epochs", "1"]
     places = ["--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "nothing"), "--device", "cpu"]
-    assert main(["reproduce", "table1", *arguments, *places]) == 1
+    assert main(["reproduce", "table1", *arguments, *places]) == 0
     output = capsys.readouterr().out
-    assert "failed" in output
-    assert "cifar10" in output
-    assert "`adaste report" in output
-    (folder,) = (tmp_path / "runs").iterdir()
-    assert folder.name.startswith("ours-cifar10-vgg16-adaste-")
-    assert (folder / "recipe.json").exists()
+    assert "93.00 % after 1 epochs" in output and "`adaste report" in output
 
 
 @pytest.mark.parametrize(

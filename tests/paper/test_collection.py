@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from paper_runs import a_recipe, a_run, write_run
 
+from adaste import __version__
 from adaste.paper import collection
-from adaste.paper.collection import Address, Run, collect, read_run
+from adaste.paper.addresses import Address
+from adaste.paper.collection import Run, collect, read_run
 from adaste.records import Record
 from adaste.results import read_records
 
@@ -24,6 +26,12 @@ def only_problem(root: Path) -> str:
     found = collect(root)
     assert not found.runs and len(found.problems) == 1
     return found.problems[0].reason
+
+
+def made_by_version(folder: Path, version: str) -> None:
+    """Let the run have begun with another version of adaste."""
+    starts = json.loads((folder / "environment.json").read_text())
+    (folder / "environment.json").write_text(json.dumps([{**starts[0], "adaste": version}, *starts]))
 
 
 def test_a_finished_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -119,6 +127,8 @@ def test_a_recipe_of_another_version_is_a_problem_that_says_what_is_unknown(tmp_
     assert "entropy is no field of Recipe" in only_problem(tmp_path)
     (folder / "recipe.json").write_text(json.dumps({**plain, "estimator": {"kind": "Later"}}))
     assert "unknown kind 'Later'" in only_problem(tmp_path)
+    (folder / "environment.json").write_text(json.dumps([{"adaste": "9.1"}]))
+    assert only_problem(tmp_path).endswith(f"; it was made by adaste 9.1, and this is {__version__}")
 
 
 def replace(old: str, new: str) -> Callable[[str], str]:
@@ -156,6 +166,17 @@ def replace(old: str, new: str) -> Callable[[str], str]:
             replace('"best_accuracy": 92.0', '"best_accuracy": null'),
             "best_accuracy must be a number, got None",
         ),
+        (
+            "result.json",
+            replace('"best_accuracy": 92.0', '"best_accuracy": 99.9'),
+            "best_accuracy is 99.9 in result.json",
+        ),
+        (
+            "result.json",
+            replace('"best_epoch": 1', '"best_epoch": 2'),
+            "best_epoch is 2 in result.json and 1 by metrics",
+        ),
+        ("result.json", replace('"epochs": 3', '"epochs": 999'), "epochs is 999 in result.json and 3 by metrics.jsonl"),
         ("environment.json", lambda text: "{}", "environment.json is damaged .*no list of starts"),
         ("environment.json", lambda text: "[1]", "environment.json is damaged .*no list of starts"),
         ("environment.json", lambda text: "[", "environment.json is damaged"),
@@ -194,11 +215,49 @@ def test_the_same_run_twice_counts_once(tmp_path: Path) -> None:
     assert problem.reason == f"the same recipe as in {folder.relative_to(tmp_path)}, which is shown"
 
 
+def test_of_two_runs_of_a_recipe_the_one_named_by_its_digest_is_shown(tmp_path: Path) -> None:
+    made, folder = written(tmp_path, "a copy")
+    shutil.copytree(folder, own := tmp_path / f"mine-{made.digest}")
+    assert [run.folder for run in collect(tmp_path).runs] == [own]
+    shutil.rmtree(folder)
+    write_run(a_run(made.recipe, [40.0, 80.0, 70.0]), folder)
+    found = collect(tmp_path)
+    assert [run.folder for run in found.runs] == [own]
+    assert [(problem.folder, problem.reason) for problem in found.problems] == [
+        (
+            folder,
+            f"the same recipe as in {own.name}, which is shown, but with other numbers: 70.00 % after the last epoch, "
+            "there 91.50 %",
+        )
+    ]
+
+
+@pytest.mark.parametrize("left", ["metrics.jsonl", "result.json"])
+def test_a_run_without_its_recipe_is_a_problem(tmp_path: Path, left: str) -> None:
+    _, folder = written(tmp_path)
+    for path in folder.iterdir():
+        if path.name != left:
+            path.unlink()
+    assert only_problem(tmp_path) == "damaged: recipe.json is missing, and nobody knows what the run was"
+
+
+def test_a_folder_that_is_named_by_the_digest_of_another_recipe_is_a_problem(tmp_path: Path) -> None:
+    made, _ = written(tmp_path, "mine-deadbeefdeadbeef")
+    reason = f"damaged: its name ends in deadbeefdeadbeef, and the digest of its recipe is {made.digest}"
+    assert only_problem(tmp_path) == reason
+
+
+def test_recipes_of_another_version_may_have_had_another_digest(tmp_path: Path) -> None:
+    _, folder = written(tmp_path, "mine-deadbeefdeadbeef")
+    made_by_version(folder, "0.0.9")
+    (run,) = collect(tmp_path).runs
+    assert run.other_versions == ("0.0.9",)
+
+
 def test_runs_of_another_version_are_named(tmp_path: Path) -> None:
     _, folder = written(tmp_path)
     written(tmp_path, "other", seed=1)
-    starts = json.loads((folder / "environment.json").read_text())
-    (folder / "environment.json").write_text(json.dumps([{**starts[0], "adaste": "0.0.9"}, *starts]))
+    made_by_version(folder, "0.0.9")
     found = collect(tmp_path)
     assert len(found.runs) == 2
     assert found.foreign == {folder: "0.0.9"}

@@ -8,7 +8,7 @@ from itertools import groupby
 import pytest
 from paper_runs import a_recipe
 
-from adaste.paper.collection import Address, addresses_of
+from adaste.paper.addresses import Address, addresses_of
 from adaste.paper.figures import FIGURES
 from adaste.paper.places import PLACES, place
 from adaste.paper.tables import FAMILIES, TABLES, family

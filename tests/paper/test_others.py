@@ -59,6 +59,16 @@ def test_recipes_of_one_name_are_told_by_what_they_differ_in() -> None:
     assert titles(own(augmentation=()), own())[1] == "mine (augmentation=[])"
 
 
+def test_a_recipe_that_has_the_name_of_a_cell_is_told_by_what_differs_from_the_recipe_of_that_cell() -> None:
+    name = f"ours-{PLACE}-adaste"
+    assert titles(own(folder=f"{name}-{{digest}}")) == [f"{name} (label_smoothing=0.123)"]
+    assert titles(own(folder=f"{name}-{{digest}}", batch=64), own(folder=f"{name}-{{digest}}", batch=100)) == [
+        f"{name} (batch=100, label_smoothing=0.123)",
+        f"{name} (batch=64, label_smoothing=0.123)",
+    ]
+    assert titles(own(folder=f"ours-{PLACE}-nothing-{{digest}}")) == [f"ours-{PLACE}-nothing"]
+
+
 def test_recipes_of_two_names_or_lengths_need_no_settings_to_tell_them() -> None:
     assert titles(own(batch=64, folder="one-{digest}"), own(folder="two-{digest}")) == ["one", "two"]
     longer = own(a_recipe("ours", "adaste", PLACE, epochs=6))

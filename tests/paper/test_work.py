@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste.paper.collection import addresses_of
+from adaste.paper.addresses import addresses_of
 from adaste.paper.figures import FIGURES
 from adaste.paper.tables import FAMILIES, TABLES
 from adaste.paper.work import targets, tasks

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from small_report import write_unfinished
 
 from adaste.cli import main
 from adaste.report.functions import functions
@@ -126,8 +127,8 @@ def test_figures_of_functions_are_saved_as_pictures_that_need_no_page(visit: Any
     assert {"Figure 1: Pulled towards zero", "tanh θ", "chord (finite difference 0.58)", "w*", "ŵ"} <= set(texts)
 
 
-def test_functions_need_no_runs_and_a_link_leads_to_them(visit: Any, tmp_path: Path) -> None:
-    (tmp_path / "none").mkdir()
+def test_functions_need_no_finished_runs_and_a_link_leads_to_them(visit: Any, tmp_path: Path) -> None:
+    write_unfinished(tmp_path / "none" / "unfinished")
     assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "empty.html")]) == 0
     page = visit()
     page.goto((tmp_path / "empty.html").as_uri())

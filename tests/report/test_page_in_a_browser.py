@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from paper_runs import a_recipe, a_run, write_run
-from small_report import HOSTILE, RESNET
+from small_report import HOSTILE, RESNET, write_unfinished
 from waiting import wait_until
 
 from adaste.cli import main
@@ -240,8 +240,8 @@ def test_the_committed_results_make_a_page_without_words_of_the_program(visit: A
     assert not {"null", "undefined", "NaN", "[object"} & set(words)
 
 
-def test_a_folder_without_runs_makes_a_page_too(visit: Any, tmp_path: Path) -> None:
-    (tmp_path / "none").mkdir()
+def test_a_folder_without_a_finished_run_makes_a_page_too(visit: Any, tmp_path: Path) -> None:
+    write_unfinished(tmp_path / "none" / "unfinished")
     assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "empty.html")]) == 0
     page = visit()
     page.goto((tmp_path / "empty.html").as_uri())

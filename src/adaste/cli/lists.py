@@ -1,7 +1,6 @@
 """`adaste list` and `adaste show`: what there is to choose from."""
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 from types import MappingProxyType
 
@@ -63,16 +62,12 @@ def methods(text: str, every: bool) -> None:
 def networks(text: str, every: bool) -> None:
     """The middle part of recipes' names."""
     from adaste.recipes import SETTINGS
+    from adaste.serial import brief
 
     where: dict[tuple[str, str], list[str]] = {}
     for data, setting in SETTINGS.items():
         for name, network in setting.networks.items():
-            chosen = [
-                f"{field.name}={getattr(network, field.name)!r}"
-                for field in dataclasses.fields(network)
-                if getattr(network, field.name) != field.default
-            ]
-            where.setdefault((name, f"{type(network).__name__}({', '.join(chosen)})"), []).append(data)
+            where.setdefault((name, brief(network)), []).append(data)
     columns([(name, ", ".join(data), made) for (name, made), data in where.items()], text)
 
 

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 EXAMPLES = options.examples(
     "adaste report results                           writes report.html",
-    "adaste report runs --format markdown -o tables.md",
+    "adaste report runs -o tables.md                 as markdown, .tex as LaTeX, .csv as CSV",
     "adaste report results --epochs 60               what all methods reach in the same time",
     "adaste report results --figures figures         also the paper's figures and overviews, as SVG and PDF",
     "",
     "Runs that are unfinished or damaged are left out; the report and the command say which, and why.",
 )
+
+STDOUT = (Path("-"), Path("/dev/stdout"))
+"""Names of our own output: where it goes to a file, that file is the shell's and must not be replaced."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,14 @@ def add_to(commands: options.Commands) -> None:
     parser = options.command(commands, "report", "write a report about the runs in a folder", EXAMPLES)
     parser.add_argument("results", metavar="RESULTS", type=Path, help="folder of runs; those further below count, too")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="the report (default: report.html, .md, .tex or .csv)"
+        "-o", "--output", metavar="FILE", type=Path, help="the report, - for stdout (default: report.html, .md, ...)"
     )
-    parser.add_argument("--format", choices=tuple(FORMATS), default="html", help="of the report (default: html)")
-    parser.add_argument("--epochs", metavar="N", type=int, help="of runs of this length alone (default: of any)")
+    parser.add_argument(
+        "--format", choices=tuple(FORMATS), help="of the report (default: what the file's ending says, else html)"
+    )
+    parser.add_argument(
+        "--epochs", metavar="N", type=options.at_least_one, help="of runs of this length alone (default: of any)"
+    )
     parser.add_argument("--figures", metavar="DIR", type=Path, help="draw the figures into this folder, too")
     parser.set_defaults(act=act)
 
@@ -48,26 +55,49 @@ def add_to(commands: options.Commands) -> None:
 def act(arguments: argparse.Namespace) -> int:
     """Write the report, and print where it is."""
     collect_seldom()
-    from adaste.files import write_atomically
     from adaste.paper.collection import collect
     from adaste.report.texts import remarks
     from adaste.report.wording import counted
 
-    form = FORMATS[arguments.format]
+    form = _form(arguments.format, arguments.output)
     output = arguments.output or Path(f"report.{form.ending}")
     collection = collect(arguments.results)
+    if not collection.runs and not collection.problems:
+        raise ValueError(f"{arguments.results} holds no runs to tell of: `adaste train` and `study` make some")
     if arguments.epochs is not None:
         collection = collection.of_length(arguments.epochs)
-    write_atomically(output, form.make(collection, arguments.results).encode())
+    _write(form.make(collection, arguments.results).encode(), output)
+    told = sys.stderr if output in STDOUT else sys.stdout
     left_out = f", {counted(len(collection.problems), 'folder')} left out" if collection.problems else ""
-    print(f"{output}: {counted(len(collection.runs), 'run')}{left_out}")
+    print(f"{output}: {counted(len(collection.runs), 'run')}{left_out}", file=told)
     for remark in remarks(collection):
         print(remark, file=sys.stderr)
     if arguments.figures is not None:
         from adaste.report.drawings import draw_all
 
-        print(f"{arguments.figures}: {counted(len(draw_all(collection, arguments.figures)), 'file')}")
+        drawn = draw_all(collection, arguments.figures)
+        print(f"{arguments.figures}: {counted(len(drawn), 'file')}", file=told)
     return 0
+
+
+def _form(name: str | None, output: Path | None) -> Format:
+    """The form of that name; without one, what the file's ending says."""
+    ending = output.suffix.lower().removeprefix(".") if output else ""
+    meant = next((known for known, form in FORMATS.items() if form.ending == ending), None)
+    if name and meant and name != meant:
+        raise ValueError(f"{output} ends as {meant} does, and --format is {name}: leave one of the two out")
+    return FORMATS[name or meant or "html"]
+
+
+def _write(content: bytes, output: Path) -> None:
+    from adaste.files import write_atomically
+
+    if output in STDOUT:
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(output, content)
 
 
 def _html(collection: "Collection", root: Path) -> str:

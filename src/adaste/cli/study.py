@@ -85,17 +85,20 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
         # Before all that takes seconds to import: a wrong address is refused soon.
         ray = None if arguments.ray is None else stack.enter_context(connected(arguments.ray))
         jobs = choose()
+        missing = _prepare_data(jobs, arguments.data)
         if ray is None:
-            return _run(jobs, stack.enter_context(_processes(arguments, console)), arguments, console)
-        return _run(jobs, _cluster(ray, arguments, console), arguments, console)
+            # Here and not run by run. On a cluster the nodes have the data, and this machine need not.
+            if missing:
+                raise ValueError("; ".join(missing))
+            return _run(jobs, stack.enter_context(_processes(arguments, console)), console)
+        return _run(jobs, _cluster(ray, arguments, console), console)
 
 
-def _run(jobs: Sequence["Job"], runner: "Runner", arguments: argparse.Namespace, console: "Console") -> int:
+def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
     from adaste.console import Lines, LiveTable, Quiet
     from adaste.seeds import over_seeds
     from adaste.studies import State, Study
 
-    _prepare_data(jobs, arguments.data)
     study = Study(jobs, runner)
     with LiveTable(console) if sys.stdout.isatty() else Lines(console) as display:
         statuses = study.run(display)
@@ -180,15 +183,26 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
     ]
 
 
-def _prepare_data(jobs: Sequence["Job"], folder: Path | None) -> None:
-    """Decode images once, before several runs want them at the same time. Of what is missing the runs will tell."""
+def _prepare_data(jobs: Sequence["Job"], folder: Path | None) -> list[str]:
+    """Decode images once, before several runs want them at the same time; gives what is wrong with them."""
     from adaste.data import DataError, load
 
-    for name in {job.recipe.data: None for job in jobs}:
+    problems = []
+    for name in {job.recipe.data: None for job in jobs if not _finished(job)}:
         try:
             load(name, folder, progress=sys.stderr.isatty())
-        except DataError:
-            continue
+        except DataError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _finished(job: "Job") -> bool:
+    from adaste.results import read_result
+
+    try:
+        return read_result(job.folder) is not None
+    except (ValueError, OSError):  # of what is damaged the study will tell
+        return False
 
 
 def _passed_on(arguments: argparse.Namespace, device: str, data: Path | None, threads: int | None) -> list[str]:

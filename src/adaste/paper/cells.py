@@ -9,6 +9,7 @@ from adaste.paper.collection import Run
 from adaste.paper.family import Family
 from adaste.paper.places import Place
 from adaste.paper.tables import Row
+from adaste.results import best_tested
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Cell:
     difference  of `last` from the published number, in points; None where there is none.
     seconds     of a run, on average.
     hardware    what they ran on.
+    versions    of adaste that made some of them, but this one.
     """
 
     runs: tuple[Run, ...]
@@ -43,6 +45,7 @@ class Cell:
     best_difference: float | None
     seconds: float
     hardware: tuple[str, ...]
+    versions: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -52,7 +55,7 @@ class Cell:
 
 def cells_of(runs: Iterable[Run], family: Family, row: Row, place: Place) -> list[Cell]:
     """The cells of a method at a place, one per length of run, the longest first; none where there is no run."""
-    mine = [run for run in runs if (family.name, row.method, place.name) in run.addresses]
+    mine = [run for run in runs if run.belongs_to(family, row.method, place)]
     lengths = sorted({run.recipe.epochs for run in mine}, reverse=True)
     published = row.published.get(place.name)
     return [
@@ -70,7 +73,9 @@ def of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
 
 def best_test_accuracy(run: Run) -> float:
     """Of the epoch with the best test accuracy: chosen on the test images, as in the paper."""
-    return max(record.test_accuracy for record in run.records if record.test_accuracy is not None)
+    best = best_tested(run.records)
+    assert best is not None and best.test_accuracy is not None  # the last epoch is always tested
+    return best.test_accuracy
 
 
 def cell_of(runs: Sequence[Run], published: float | None) -> Cell:
@@ -87,6 +92,7 @@ def cell_of(runs: Sequence[Run], published: float | None) -> Cell:
         best_difference=None if published is None else best.mean - published,
         seconds=statistics.fmean(run.result.seconds for run in runs),
         hardware=tuple(sorted({hardware_of(run) for run in runs})),
+        versions=tuple(sorted({version for run in runs for version in run.other_versions})),
     )
 
 

@@ -2,31 +2,32 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from adaste import __version__
+from adaste.failures import read_problem
 from adaste.histogram import Histogram
-from adaste.paper.places import PLACES, Place
-from adaste.paper.tables import FAMILIES
+from adaste.paper.addresses import Address, addresses_of
+from adaste.paper.family import Family
+from adaste.paper.places import Place
 from adaste.recipe import Recipe
 from adaste.records import Record
-from adaste.results import Result, read_histogram, read_recipe, read_records, read_result
+from adaste.results import Result, best_of, read_histogram, read_recipe, read_records, read_result
 from adaste.serial import require_types
+
+DIGEST = re.compile(r"-([0-9a-f]{16})$")
+"""The end of a folder's name that says which recipe it holds."""
+
+FILES = frozenset({"recipe.json", "metrics.jsonl", "result.json"})
+"""Each of them says that a folder is that of a run."""
 
 NUMBERS = tuple(field.name for field in fields(Record) if field.name != "method")
 """The fields of a record that are numbers."""
-
-
-class Address(NamedTuple):
-    """Where a recipe belongs."""
-
-    family: str
-    method: str
-    place: str
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,32 @@ class Run:
         for record in self.records:
             if record.test_accuracy is not None and not 0 <= record.test_accuracy <= 100:
                 raise ValueError(f"damaged: the test accuracy of epoch {record.epoch + 1} is {record.test_accuracy} %")
-        told, last = self.result.last_accuracy, self.records[-1].test_accuracy
-        if told != last:
-            raise ValueError(f"damaged: the last accuracy is {told} in result.json and {last} in metrics.jsonl")
+        for name, value in self._result_by_records().items():
+            if (told := getattr(self.result, name)) != value:
+                raise ValueError(f"damaged: {name} is {told} in result.json and {value} by metrics.jsonl")
+
+    def _result_by_records(self) -> dict[str, float | None]:
+        best = best_of(self.records)
+        return {
+            "epochs": len(self.records),
+            "last_accuracy": self.records[-1].test_accuracy,
+            "best_epoch": best.epoch if best else None,
+            "best_accuracy": best.test_accuracy if best else None,
+        }
 
     @cached_property
     def digest(self) -> str:
         """Of the recipe."""
         return self.recipe.digest
+
+    def belongs_to(self, family: Family, method: str, place: Place) -> bool:
+        """Whether this is a run of the family's recipe for the method at the place."""
+        return Address(family.name, method, place.name) in self.addresses
+
+    @property
+    def other_versions(self) -> tuple[str, ...]:
+        """Versions of adaste that made it, but this one."""
+        return _other_versions(self.environments)
 
 
 @dataclass(frozen=True)
@@ -86,39 +105,48 @@ class Collection:
     @property
     def foreign(self) -> dict[Path, str]:
         """The folders of runs that another version of adaste has made, with that version: to be named where shown."""
-        made = {run.folder: {str(start.get("adaste", __version__)) for start in run.environments} for run in self.runs}
-        return {
-            folder: ", ".join(sorted(others)) for folder, made_by in made.items() if (others := made_by - {__version__})
-        }
+        return {run.folder: ", ".join(run.other_versions) for run in self.runs if run.other_versions}
 
 
 def collect(root: Path) -> Collection:
     """All runs in `root` and below. What is unfinished, damaged, there twice or of an unknown recipe is a problem."""
     if not root.is_dir():
         raise ValueError(f"{root} is no folder: results are folders of runs, as `adaste train` and `study` write them")
-    runs: dict[str, Run] = {}
-    problems = []
+    runs, problems = list[Run](), list[Problem]()
     for folder in _folders(root):
         try:
-            run = read_run(folder)
-            if run.digest in runs:
-                raise ValueError(f"the same recipe as in {runs[run.digest].folder}, which is shown")
-            runs[run.digest] = run
+            runs.append(read_run(folder))
         except (ValueError, OSError) as error:
             # Reports are passed on: where the folder of results lies is nobody's business.
             problems.append(Problem(folder, str(error).replace(f"{root}/", "")))
         except RecursionError:
             problems.append(Problem(folder, "damaged: its JSON is nested too deeply"))
-    return Collection(tuple(runs.values()), tuple(problems))
+    shown: dict[str, Run] = {}
+    for run in sorted(runs, key=lambda run: not run.folder.name.endswith(run.digest)):  # a copy has a name of its own
+        if shown.setdefault(run.digest, run) is not run:
+            problems.append(Problem(run.folder, _why_twice(run, shown[run.digest], root)))
+    return Collection(
+        runs=tuple(run for run in runs if shown[run.digest] is run),
+        problems=tuple(sorted(problems, key=lambda problem: problem.folder)),
+    )
+
+
+def _why_twice(run: Run, shown: Run, root: Path) -> str:
+    same = f"the same recipe as in {shown.folder.relative_to(root)}, which is shown"
+    if [record.test_accuracy for record in run.records] == [record.test_accuracy for record in shown.records]:
+        return same
+    last, other = run.result.last_accuracy, shown.result.last_accuracy
+    return f"{same}, but with other numbers: {last:.2f} % after the last epoch, there {other:.2f} %"
 
 
 def read_run(folder: Path) -> Run:
     """The finished run in `folder`; an error that says what is missing or damaged."""
-    recipe = read_recipe(folder / "recipe.json")
+    recipe = _read_recipe(folder)
     # The result first: a run that is being made writes it last, and where it is there the records are complete.
     result, records = read_result(folder), read_records(folder)
     if result is None:
-        raise ValueError(f"not finished: {len(records)} of {recipe.epochs} epochs")
+        done, problem = f"{len(records)} of {recipe.epochs} epochs", read_problem(folder)
+        raise ValueError(f"failed after {done}: {problem}" if problem else f"not finished: {done}")
     if len(records) != recipe.epochs:
         raise ValueError(f"incomplete: metrics.jsonl has {len(records)} records of {recipe.epochs} epochs")
     _require_sound(records, result)
@@ -131,6 +159,22 @@ def read_run(folder: Path) -> Run:
         histogram=read_histogram(folder),
         addresses=addresses_of(recipe),
     )
+
+
+def _read_recipe(folder: Path) -> Recipe:
+    if not (folder / "recipe.json").exists():
+        raise ValueError("damaged: recipe.json is missing, and nobody knows what the run was")
+    try:
+        recipe = read_recipe(folder / "recipe.json")
+    except ValueError as error:
+        others = _versions_that_made(folder)
+        hint = f"; it was made by adaste {', '.join(others)}, and this is {__version__}" if others else ""
+        raise ValueError(f"{error}{hint}") from error
+    named = DIGEST.search(folder.name)
+    # A field that recipes of another version lack changes the digest, and not what the run was.
+    if named and named[1] != recipe.digest and not _versions_that_made(folder):
+        raise ValueError(f"damaged: its name ends in {named[1]}, and the digest of its recipe is {recipe.digest}")
+    return recipe
 
 
 def _require_sound(records: Sequence[Record], result: Result) -> None:
@@ -146,45 +190,30 @@ def _require_sound(records: Sequence[Record], result: Result) -> None:
         raise ValueError("metrics.jsonl is damaged (the last epoch was not tested)")
 
 
-def addresses_of(recipe: Recipe) -> tuple[Address, ...]:
-    """The cells whose recipe this is, at its own length and seed."""
-    unseeded = recipe.with_seed(0)
-    if unseeded.with_seed(recipe.seed) != recipe:  # its parts have seeds of their own
-        return ()
-    return _index(recipe.data, recipe.epochs).get(unseeded, ())
-
-
-@lru_cache(maxsize=1024)
-def _index(data: str, epochs: int) -> dict[Recipe, tuple[Address, ...]]:
-    """The addresses of all recipes of one length, as they are with seed 0."""
-    found: dict[Recipe, tuple[Address, ...]] = {}
-    for address in _addresses(data):
-        made = FAMILIES[address.family].recipe(address.method, PLACES[address.place], epochs)
-        if made is not None:
-            found[made] = (*found.get(made, ()), address)
-    return found
-
-
-def _addresses(data: str) -> Iterator[Address]:
-    places: list[Place] = [place for place in PLACES.values() if place.data == data]
-    for family in FAMILIES.values():
-        for method in family.makers:
-            for place in places:
-                yield Address(family.name, method, place.name)
-
-
 def _folders(root: Path) -> list[Path]:
-    """Those that hold a recipe, also behind links, as to another disk; each once, however many lead to it."""
+    """Those of runs, also behind links, as to another disk; each once, however many lead to it."""
     found, seen = [], set[Path]()
     for name, below, files in os.walk(root, followlinks=True):
         folder = Path(name)
         below.sort(key=lambda other: (folder.joinpath(other).is_symlink(), other))  # by its own name where it has one
         if (real := folder.resolve()) in seen:
             below.clear()
-        elif "recipe.json" in files:
+        elif FILES.intersection(files):
             found.append(folder)
         seen.add(real)
     return sorted(found)
+
+
+def _other_versions(environments: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+    made_by = {str(start.get("adaste", __version__)) for start in environments}
+    return tuple(sorted(made_by - {__version__}))
+
+
+def _versions_that_made(folder: Path) -> tuple[str, ...]:
+    try:
+        return _other_versions(_environments(folder / "environment.json"))
+    except (ValueError, OSError):  # then nobody knows
+        return ()
 
 
 def _environments(path: Path) -> list[dict[str, Any]]:

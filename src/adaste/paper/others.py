@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from adaste.paper.addresses import recipes_named
 from adaste.paper.cells import Cell, cell_of
 from adaste.paper.collection import Run
 from adaste.recipe import Recipe
+from adaste.serial import brief
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class Other:
     """What the runs of one recipe say.
 
     name      that of most of their folders, without the digest, or the method's.
-    settings  what tells the recipe from others of the same name and length, as in `base.lr=0.1`.
+    settings  what tells the recipe from others of the same name and length, as in `base.lr=0.1`; also from that of
+              the tables, where the name is that of one of their cells.
     setting   its data and network.
     """
 
@@ -36,12 +39,12 @@ def others_of(runs: Iterable[Run]) -> list[Other]:
     groups: dict[Recipe, list[Run]] = {}
     for run in runs:
         if not run.addresses:
-            groups.setdefault(_unseeded(run.recipe), []).append(run)
+            groups.setdefault(run.recipe.unseeded, []).append(run)
     names = {recipe: _name(group) for recipe, group in groups.items()}
     found = [
         Other(
             name=names[recipe],
-            settings=tuple(_differences(recipe, [like for like in groups if _alike(like, recipe, names)])),
+            settings=tuple(_differences(recipe, _namesakes(recipe, names))),
             setting=f"{recipe.data} {type(recipe.network).__name__}",
             cell=cell_of(group, None),
         )
@@ -50,17 +53,17 @@ def others_of(runs: Iterable[Run]) -> list[Other]:
     return sorted(found, key=lambda other: (other.setting, other.name, -other.cell.epochs, other.settings))
 
 
-def _unseeded(recipe: Recipe) -> Recipe:
-    """The recipe of all runs that differ in their seeds alone; itself where its parts have seeds of their own."""
-    unseeded = recipe.with_seed(0)
-    return unseeded if unseeded.with_seed(recipe.seed) == recipe else recipe
-
-
 def _name(group: Sequence[Run]) -> str:
     """What most of their folders are called, unless each is called otherwise, as by its seed."""
     names = Counter(run.folder.name.removesuffix(f"-{run.digest}") for run in group)
     (name, count), *_ = names.most_common(1)
     return name if count > 1 or len(group) == 1 else type(group[0].recipe.estimator).__name__
+
+
+def _namesakes(recipe: Recipe, names: dict[Recipe, str]) -> list[Recipe]:
+    """All that a reader could take it for: those shown under the same words, and that of the cell of this name."""
+    shown = [other for other in names if _alike(other, recipe, names)]
+    return [*shown, *recipes_named(names[recipe], recipe.epochs)]
 
 
 def _alike(one: Recipe, other: Recipe, names: dict[Recipe, str]) -> bool:
@@ -83,15 +86,4 @@ def _differences(mine: Any, every: Sequence[Any], path: str = "") -> Iterator[st
         if dataclasses.is_dataclass(own) and all(type(value) is type(own) for value in values):
             yield from _differences(own, values, f"{where}.")
         else:
-            yield f"{where}={_short(own)}"
-
-
-def _short(value: Any) -> str:
-    """A value in few words: of an object what differs from its defaults."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        told = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        parts = [f"{field.name}={_short(part)}" for field, part in told if part != field.default]
-        return f"{type(value).__name__}({', '.join(parts)})"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_short, value))}]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+            yield f"{where}={brief(own)}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from adaste.checks import near
+from adaste.paper.addresses import Address
 from adaste.paper.family import Family
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.places import PLACES, Place
@@ -75,8 +76,8 @@ def tasks(
                 continue
             recipe = part.family.recipe(part.method, part.place, part.epochs, seed)
             if recipe is not None:
-                name = f"{part.family.name}-{part.place.name}-{part.method}"
-                found.setdefault(recipe.digest, Task(name, recipe, part.place))
+                address = Address(part.family.name, part.method, part.place.name)
+                found.setdefault(recipe.digest, Task(address.name, recipe, part.place))
     if not found:
         tried = dict.fromkeys(part.family.name for part in parts)
         raise ValueError(

@@ -18,6 +18,7 @@ from adaste.paper.others import Other, others_of
 from adaste.paper.places import PLACES
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.report.wording import heading, titled_name
+from adaste.results import best_tested
 from adaste.serial import to_plain
 
 CURVES = ("test_accuracy", "train_accuracy", "holdout_accuracy", "loss", "test_loss", "flipped", "latent", "lr")
@@ -93,6 +94,7 @@ def _cells(row: Row, table: Table, family: Family, runs: Sequence[Run]) -> Plain
 def _cell(cell: Cell) -> Plain:
     return {
         "epochs": cell.epochs,
+        "versions": list(cell.versions),
         "runs": [run.digest for run in cell.runs],
         "last": _summary(cell.last, cell.difference),
         "best": _summary(cell.best, cell.best_difference),
@@ -123,8 +125,8 @@ def _figure(figure: Figure) -> Plain:
 
 
 def _run(run: Run, root: Path) -> Plain:
-    tested = [record for record in run.records if record.test_accuracy is not None]
-    best = max(tested, key=lambda record: record.test_accuracy or 0.0)
+    best = best_tested(run.records)
+    assert best is not None  # the last epoch is always tested
     return {
         "digest": run.digest,
         "folder": _seen_from(root, run.folder),

@@ -50,7 +50,7 @@ def curves_of(figure: Figure, panel: Panel, family: Family, runs: Sequence[Run])
 
 
 def _runs_of(family: Family, method: str, panel: Panel, runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if (family.name, method, panel.place.name) in run.addresses]
+    return [run for run in runs if run.belongs_to(family, method, panel.place)]
 
 
 def _curve(figure: Figure, panel: Panel, method: str, runs: Sequence[Run]) -> Curve:

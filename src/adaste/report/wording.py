@@ -62,6 +62,8 @@ def cell(found: Cell, published: Published | None) -> str:
     parts = [f"n={found.count}, {found.epochs} ep.", f"best {number(found.best.mean)}"]
     if published is not None and found.difference is not None:
         parts.append(f"paper {number(published.accuracy)}, {difference(found.difference)}")
+    if found.versions:
+        parts.append(f"by adaste {', '.join(found.versions)}")
     return f"{summary(found.last)} ({'; '.join(parts)})"
 
 
