@@ -74,11 +74,8 @@ def test_curves_are_drawn_where_the_runs_say() -> None:
 @pytest.mark.parametrize(("figure", "far", "near"), [("figure3", 10.0, 80.0), ("figure4", 9.0, 1.0)])
 def test_a_scale_that_leaves_out_the_first_epochs_says_so(figure: str, far: float, near: float) -> None:
     def label_of(values: list[float]) -> str:
-        run = run_of("released", "adaste", values[-1], epochs=len(values))
-        records = [
-            dataclasses.replace(record, test_accuracy=value, loss=value)
-            for record, value in zip(run.records, values, strict=True)
-        ]
+        run = a_run(a_recipe("released", "adaste", HERE, epochs=len(values)), values)
+        records = [dataclasses.replace(record, loss=value) for record, value in zip(run.records, values, strict=True)]
         changed = dataclasses.replace(run, records=tuple(records))
         axes = canvas.draw_figure(FIGURES[figure], FAMILIES["released"], [changed]).axes[0]
         return axes.get_ylabel()
