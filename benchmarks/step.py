@@ -15,11 +15,9 @@ intermediate is stored), and the pass that looks for gradients that are not fini
 
 import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +43,7 @@ from adaste import (
     ReleasedSlope,
     StraightThrough,
 )
+from adaste.environment import environment
 from adaste.files import write_atomically
 from adaste.stepping import fused_step
 
@@ -244,14 +243,6 @@ def profile(name: str) -> None:
     torch.cuda.profiler.stop()
 
 
-def cpu_name() -> str:
-    """The processor and the number of threads torch uses."""
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.exists() else []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{models[0] if models else platform.processor() or 'CPU'}, {torch.get_num_threads()} threads"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -272,7 +263,8 @@ def main() -> None:
         return
     device = torch.device(arguments.device)
     dtypes = arguments.dtype or (["float32", "bfloat16"] if device.type == "cuda" else ["float32"])
-    hardware = torch.cuda.get_device_name() if device.type == "cuda" else cpu_name()
+    surroundings = environment(device)
+    hardware = surroundings["gpu"] or f"{surroundings['processor'] or 'CPU'}, {surroundings['threads']} threads"
     print(f"{hardware}, torch {torch.__version__}, ResNet-18 (11,164,362 parameters), base SGD with momentum")
     print("ratio to torch.optim.SGD(fused=True) alone on float32 weights, interleaved\n")
     columns = f"{'ms min':>8} {'median':>8} {'SGD alone':>10} {'ratio min':>10} {'median':>7} {'bytes/param':>12}"
@@ -288,20 +280,12 @@ def main() -> None:
                 flush=True,
             )
         if arguments.json:
-            write(arguments.json, hardware, arguments, rows)
+            write(arguments.json, surroundings, arguments, rows)
 
 
-def write(path: Path, hardware: str, arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def write(path: Path, surroundings: dict[str, Any], arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     """The record so far, in one piece."""
-    record = {
-        "date": date.today().isoformat(),
-        "hardware": hardware,
-        "machine": platform.machine(),
-        "torch": torch.__version__,
-        "rounds": arguments.rounds,
-        "repeats": arguments.repeats,
-        "rows": rows,
-    }
+    record = {"environment": surroundings, "rounds": arguments.rounds, "repeats": arguments.repeats, "rows": rows}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
 

@@ -17,12 +17,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 START = "ADASTE_BENCHMARK_START"
-EPOCHS = 8
+EPOCHS = 6
 RELEASED = 12.7
 """Seconds per epoch of the released AdaSTE code, ResNet-18 on an H200 (results/preliminary)."""
 
@@ -146,67 +145,10 @@ def on_gpu(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def on_cpu(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    return [beside_a_plain_loop(method, arguments) for method in ("full-precision", "adaste")]
+    from plain_loop import beside_a_plain_loop
 
-
-def beside_a_plain_loop(method: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Steps of this package, and of a plain PyTorch loop in full precision on the same network and images, in turns."""
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    from adaste.augment import Augmentation, of_step, order_of_epoch
-    from adaste.data import subset
-    from adaste.models import ImageShape
-    from adaste.recipes import recipe
-    from adaste.train import Training
-
-    rounds, steps = 6, 3
-    chosen = replace(recipe(f"cifar10-resnet18-{method}"), precision="float32", epochs=1, batch=32)
-    everything = images(arguments.data)
-    train = subset(everything.train, range(rounds * steps * chosen.batch))
-    few = replace(everything, train=train, test=subset(everything.test, range(64)))
-    plain = chosen.network.build(ImageShape(3, 32, 32), 10)
-    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
-    augmentation = Augmentation(chosen.augmentation, few.mean, few.std)
-    order = order_of_epoch(seed=0, epoch=0, count=len(train), batch=chosen.batch)
-    draws = augmentation.draw(seed=0, epoch=0, order=order, image_size=(32, 32))
-    pixels, labels = torch.from_numpy(train.images.copy()), torch.from_numpy(train.labels.copy())
-    ours, theirs, began = [], [], [time.perf_counter()]
-
-    def loop(step: int) -> None:
-        batch = augmentation.apply(pixels[order[step]], labels[order[step]], of_step(draws, step), torch.float32)
-        optimizer.zero_grad()
-        cross_entropy(plain(batch.images.contiguous()), batch.labels).backward()
-        optimizer.step()
-
-    def after_step() -> None:
-        if training.step % steps:
-            return
-        now = time.perf_counter()
-        ours.append((now - began[0]) / steps)
-        for step in range(training.step - steps, training.step):
-            loop(step)
-        began[0] = time.perf_counter()
-        theirs.append((began[0] - now) / steps)
-
-    training = Training(chosen, few, device=torch.device("cpu"), engine=arguments.engine)
-    list(training.run(after_step))
-    ours, theirs = ours[1:], theirs[1:]  # the first round compiles
-    row = {
-        "row": f"ResNet-18 on the CPU, {method}, batch {chosen.batch}, milliseconds per step",
-        "engine": training.choice.way.value,
-        "ours": [1000 * value for value in ours],
-        "plain": [1000 * value for value in theirs],
-        "ratio_min": min(theirs) / min(ours),
-        "ratio_median": statistics.median(theirs) / statistics.median(ours),
-    }
-    print(
-        f"{row['row']}: {1000 * min(ours):.0f} / {1000 * statistics.median(ours):.0f}, plain loop "
-        f"{1000 * min(theirs):.0f} / {1000 * statistics.median(theirs):.0f}; "
-        f"{row['ratio_min']:.2f} / {row['ratio_median']:.2f} times as fast (minimum / median)",
-        flush=True,
-    )
-    return row
+    dataset = images(arguments.data)
+    return [beside_a_plain_loop(method, dataset, arguments.engine) for method in ("full-precision", "adaste")]
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from adaste.paper.figures import BESIDE_REAL
 from adaste.paper.places import place
 from adaste.paper.tables import TABLES, Table, family
 from adaste.report.curves import TITLES
-from adaste.report.texts import grid_of_family
+from adaste.report.texts.markdown import grid_of_family
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("reproducing", "inference")))
@@ -140,7 +140,8 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
 
 def main() -> None:
     """Write what has changed."""
-    from adaste.report.canvas import saved
+    from adaste.drawing import saved
+    from adaste.report.canvas import LOOK
     from adaste.report.drawings import drawings
 
     runs = collect(ROOT / "results").runs
@@ -148,7 +149,7 @@ def main() -> None:
         write_atomically(page, updated(page.read_text(), runs).encode())
     for name, drawing in drawings(runs):
         if name in PICTURES:
-            write_atomically(ROOT / "docs" / "pictures" / f"{name}.svg", saved(drawing, "svg"))
+            write_atomically(ROOT / "docs" / "pictures" / f"{name}.svg", saved(drawing, "svg", LOOK))
 
 
 if __name__ == "__main__":

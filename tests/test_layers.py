@@ -7,7 +7,7 @@ import adaste
 
 ROWS = [
     {"extras", "checks", "locks", "warned"},
-    {"schedules", "records", "signals", "startup", "compiling", "leftovers", "children", "connecting"},
+    {"schedules", "records", "signals", "startup", "compiling", "leftovers", "children", "connecting", "drawing"},
     {"histogram"},
     {"files", "serial"},
     {"nodes", "failures"},

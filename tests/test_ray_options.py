@@ -14,7 +14,7 @@ import pytest
 
 from adaste import connecting
 from adaste.cli import main
-from adaste.cli.study import _gpu_share
+from adaste.cli.running import _gpu_share
 from adaste.cluster import RETRIES, Cluster
 from adaste.connecting import connected
 

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from adaste.drawing import saved
 from adaste.files import write_atomically
-from adaste.mathematics.drawings import FIGURES, svg
+from adaste.mathematics.drawings import FIGURES, LOOK
 
 FOLDER = Path(__file__).parent
 
 for name, draw in FIGURES.items():
-    content = svg(draw())
+    content = saved(draw(), "svg", LOOK)
     write_atomically(FOLDER / f"{name}.svg", content)
     print(f"{name}.svg  {len(content) / 1000:.0f} kB")

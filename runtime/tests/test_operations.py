@@ -26,7 +26,7 @@ def pools(draw):
 
 @quickly
 @given(pools(), st.sampled_from(["max", True, False]), st.integers(1, 20))
-def test_pools(loaded, pool, kind, channels):
+def test_pools_take_the_most_or_the_mean_of_what_their_kernel_covers(loaded, pool, kind, channels):
     kernel, stride, padding, size = pool
     images = floats(np.random.default_rng(0), 2, channels, *size) - np.float32(3)
     packing = Packing((channels, *size))
@@ -42,7 +42,7 @@ def test_pools(loaded, pool, kind, channels):
 
 @quickly
 @given(st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
-def test_affine(loaded, scaled, shifted, residual, relu, is_flat):
+def test_affine_scales_shifts_adds_and_rectifies_in_this_order(loaded, scaled, shifted, residual, relu, is_flat):
     rng = np.random.default_rng(1)
     images = floats(rng, 3, 5, 4, 3)
     packing = Packing((5, 4, 3))
@@ -61,7 +61,7 @@ def test_affine(loaded, scaled, shifted, residual, relu, is_flat):
 
 
 @pytest.mark.parametrize("relu", [False, True])
-def test_add(loaded, relu):
+def test_add_gives_the_sum_rectified_where_that_is_asked_for(loaded, relu):
     images = floats(np.random.default_rng(2), 3, 5, 40, 30)
     packing = Packing((5, 40, 30))
     rectified = packing.node("relu")
@@ -72,7 +72,7 @@ def test_add(loaded, relu):
     )
 
 
-def test_relu_on_a_flat_value(loaded):
+def test_relu_works_on_a_flat_value_too(loaded):
     images = floats(np.random.default_rng(2), 3, 5, 40, 30)
     packing = Packing((5, 40, 30))
     packing.node("flatten")
@@ -81,7 +81,7 @@ def test_relu_on_a_flat_value(loaded):
 
 
 @pytest.mark.parametrize("is_flat", [False, True])
-def test_concatenate(loaded, is_flat):
+def test_concatenate_lines_up_channels_or_flat_values_in_the_order_given(loaded, is_flat):
     images = floats(np.random.default_rng(2), 3, 5, 4, 6)
     packing = Packing((5, 4, 6))
     x, name = images, "input"

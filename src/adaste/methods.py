@@ -34,6 +34,9 @@ from adaste.schedules import Cosine, Geometric, Linear, Schedule
 RELEASED_RATE = 3e-4
 """Of the exponential average of gradients in AdaSTE's released code."""
 
+PULL = 7.8
+"""How far ProxQuant's published schedule pulls a weight in all its steps together."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -188,9 +191,13 @@ def prox_quant(plan: Plan) -> Treatment:
     grows with the pace and not with the root of it, and is constant as in the published script: once a rate that falls
     is overtaken by the pull, no sign changes any more.
     """
-    strength = Linear(start=0.0, stop=2 * 7.8 / plan.steps, length=plan.epochs)
     base = Adam(lr=0.01 * plan.pace)
-    return Treatment(ProxQuant(strength=strength), base, rest_lr=plan.fall(1e-3))
+    return Treatment(ProxQuant(strength=growing_pull(plan)), base, rest_lr=plan.fall(1e-3))
+
+
+def growing_pull(plan: Plan, delay: int = 0) -> Linear:
+    """The strength of ProxQuant: along a line from zero, so that over the steps of the plan it adds up to PULL."""
+    return Linear(start=0.0, stop=2 * PULL / plan.steps, length=plan.epochs, delay=delay)
 
 
 def pmf(plan: Plan) -> Treatment:

@@ -259,12 +259,13 @@ class Training:
         return self._tests[split]
 
     def _images_of(self, split: str) -> Split:
-        if split == "holdout" and not self.recipe.holdout:
-            raise ValueError('there are no images held out to evaluate "holdout" on: the recipe has holdout 0')
         splits = {"test": self.dataset.test, "holdout": self._held_out}
         if split not in splits:
             raise ValueError(f"split must be one of {', '.join(splits)}, got {split!r}")
-        return splits[split]
+        images = splits[split]
+        if images is None:
+            raise ValueError('there are no images held out to evaluate "holdout" on: the recipe has holdout 0')
+        return images
 
     def _norm_estimation(self) -> NormEstimation:
         if self._norms is None:
@@ -289,9 +290,9 @@ class Training:
         return {name: value for name, value in plain.items() if isinstance(value, int | float)}
 
 
-def _divided(split: Split, held_out: int) -> tuple[Split, Split]:
-    """The images to train with, and those set aside: the same for every seed."""
+def _divided(split: Split, held_out: int) -> tuple[Split, Split | None]:
+    """The images to train with, and those set aside, if any: the same for every seed."""
     if held_out == 0:
-        return split, split
+        return split, None
     order = torch.randperm(len(split), generator=generator(0, 0, "holdout")).numpy()
     return subset(split, np.sort(order[held_out:])), subset(split, np.sort(order[:held_out]))

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 import adaste
-from adaste.cli import main, options
+from adaste.cli import main, options, parser
 from adaste.engine import Way
 from adaste.evaluate import NETWORKS
 from adaste.recipes import RECIPES
+from adaste.runs import Options
 
 
 def test_help_and_version_do_not_wait_for_torch() -> None:
@@ -43,6 +44,13 @@ def test_every_command_explains_itself_with_examples(command: list[str], capsys:
 def test_choices_that_are_written_out_to_start_soon_are_those_of_the_library() -> None:
     assert ("auto", *(way.value for way in Way)) == options.ENGINES
     assert options.NETWORKS == NETWORKS
+
+
+@pytest.mark.parametrize("command", ["train", "study", "reproduce"])
+def test_defaults_that_are_written_out_to_start_soon_are_those_of_the_library(command: str) -> None:
+    found = vars(parser().parse_args([command, "x"]))
+    usual = vars(Options())
+    assert {name: found[name] for name in usual} == usual
 
 
 @pytest.mark.parametrize("arguments", [[], ["trian"], ["train"], ["train", "x", "--keep", "0"], ["study"]])

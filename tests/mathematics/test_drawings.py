@@ -8,8 +8,13 @@ pytest.importorskip("matplotlib", reason="the drawings need matplotlib, which is
 import matplotlib
 from matplotlib.figure import Figure
 
+from adaste.drawing import saved
 from adaste.extras import MissingPackageError
 from adaste.mathematics import drawings
+
+
+def svg(figure: Figure) -> bytes:
+    return saved(figure, "svg", drawings.LOOK)
 
 
 @pytest.fixture(scope="module", params=drawings.FIGURES, ids=str)
@@ -28,7 +33,7 @@ def test_figure_has_titles_labels_and_every_line_shows_inside_its_axes(figure):
 
 
 def test_file_is_small_and_has_no_date(figure):
-    content = drawings.svg(figure)
+    content = svg(figure)
     assert content.startswith(b"<?xml")
     assert b"<dc:date>" not in content
     assert len(content) < 150_000
@@ -36,14 +41,14 @@ def test_file_is_small_and_has_no_date(figure):
 
 @pytest.mark.parametrize("draw", [drawings.mirror_descent, drawings.steepest_spacing])
 def test_drawing_again_gives_the_same_bytes(draw):
-    first, second = (drawings.svg(draw()) for _ in range(2))
+    first, second = (svg(draw()) for _ in range(2))
     assert first == second
 
 
 def test_settings_of_the_user_neither_matter_nor_change():
-    plain = drawings.svg(drawings.map_curves())
+    plain = svg(drawings.map_curves())
     with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9}):
-        assert drawings.svg(drawings.map_curves()) == plain
+        assert svg(drawings.map_curves()) == plain
         assert matplotlib.rcParams["font.size"] == 30
 
 

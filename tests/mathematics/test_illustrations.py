@@ -33,7 +33,7 @@ def test_chord_meets_tanh_at_its_ends_and_the_tangent_in_one_point():
 
 
 def test_curves_of_figure_two_are_the_paper_formula_on_both_sides_of_the_jump():
-    curves = map_curves(alpha=0.01, points=11)
+    curves = map_curves(points=11)
     assert [curve.mu for curve in curves] == [1, 10, 100]
     for curve in curves:
         left, gap, right = curve.weight[:11], curve.weight[11], curve.weight[12:]

@@ -17,6 +17,7 @@ from adaste.recipes import SETTINGS, recipe
 from adaste.schedules import schedules_in
 
 LENGTHS = (1, 2, 3, 60, 500)
+METHODS = {method for made_by in FAMILIES.values() for method in made_by.makers}
 every_family = pytest.mark.parametrize("name", FAMILIES)
 
 # Committed runs find their cells by these. Where one changes, the runs made before are lost: rather leave the recipe.
@@ -47,6 +48,18 @@ def recipes(epochs: int, seed: int = 0) -> Iterator[tuple[Address, Recipe]]:
                 made = made_by.recipe(method, where, epochs, seed)
                 if made is not None:
                     yield Address(name, method, where.name), made
+
+
+@pytest.mark.parametrize("epochs", LENGTHS)
+def test_what_a_family_has_does_not_depend_on_the_length(epochs: int) -> None:
+    has = {
+        Address(name, method, where.name)
+        for name, made_by in FAMILIES.items()
+        for method in METHODS
+        for where in PLACES.values()
+        if made_by.has(method, where)
+    }
+    assert has == {address for address, _ in recipes(epochs)}
 
 
 @pytest.mark.parametrize("epochs", LENGTHS)

@@ -19,7 +19,7 @@ def test_a_table_needs_a_run_per_method_and_setting_of_every_family_that_has_a_r
         for family in TABLES["table1"].families
         for row in TABLES["table1"].rows
         for place in TABLES["table1"].places
-        if family.recipe(row.method, place) is not None
+        if family.has(row.method, place)
     }
     found = {tuple(address) for task in tasks("table1") for address in addresses_of(task.recipe)}
     assert wanted <= found

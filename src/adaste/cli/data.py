@@ -23,7 +23,7 @@ def add_to(commands: options.Commands) -> None:
 
 def list_all(arguments: argparse.Namespace) -> int:
     """Print a line per data set."""
-    from adaste.cli.lists import columns
+    from adaste.cli.columns import columns
     from adaste.data import available
 
     rows = []

@@ -11,6 +11,9 @@ EXAMPLES = options.examples(
     "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.onnx --int8 --calibrate 500",
 )
 
+CALIBRATION = 200
+"""Training images that decide on the ranges of 8-bit values, unless others are asked for."""
+
 
 def add_to(commands: options.Commands) -> None:
     """Add the command."""
@@ -22,7 +25,7 @@ def add_to(commands: options.Commands) -> None:
         "--calibrate",
         type=options.at_least_one,
         metavar="N",
-        help="with --int8: training images that decide on the ranges of values (default: 200)",
+        help=f"with --int8: training images that decide on the ranges of values (default: {CALIBRATION})",
     )
     options.add_data(parser)
     parser.set_defaults(act=act)
@@ -40,7 +43,7 @@ def act(arguments: argparse.Namespace) -> int:
         raise ValueError("--calibrate is for 8-bit integers: it needs --int8")
     exported = network_of_run(arguments.runs[0], arguments.network)
     dataset = load(exported.recipe.data, arguments.data)
-    calibrate = (arguments.calibrate or 200) if arguments.int8 else None
+    calibrate = (arguments.calibrate or CALIBRATION) if arguments.int8 else None
     written = export(exported, dataset, arguments.file, calibrate=calibrate)
     ratio = written.float_size / written.size
     print(f"{arguments.file}: {written.size:,} bytes, 1/{ratio:.1f} of {written.float_size:,} in float32")

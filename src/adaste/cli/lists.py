@@ -1,10 +1,10 @@
 """`adaste list` and `adaste show`: what there is to choose from."""
 
 import argparse
-from collections.abc import Sequence
 from types import MappingProxyType
 
 from adaste.cli import options
+from adaste.cli.columns import columns
 
 LIST_EXAMPLES = options.examples(
     "adaste list",
@@ -91,16 +91,6 @@ def recipes(text: str, every: bool) -> None:
         [(f"  {name}", f"{setting.epochs} epochs", " | ".join(setting.networks)) for name, setting in SETTINGS.items()]
     )
     print(f"  each with {' | '.join(METHODS)}")
-
-
-def columns(rows: Sequence[tuple[str, ...]], text: str = "") -> None:
-    """Print the rows that hold `text` as aligned columns."""
-    rows = [row for row in rows if any(text in cell for cell in row)]
-    if not rows and text:
-        raise ValueError(f"nothing holds the text {text!r}")
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 LISTS = MappingProxyType({"methods": methods, "networks": networks, "data": data, "recipes": recipes})

@@ -9,7 +9,10 @@ import torch
 
 @contextmanager
 def algorithms(deterministic: bool, device: torch.device) -> Iterator[None]:
-    """The fastest that cuDNN can find by trying, or those that give the same bits every time. Afterwards as before."""
+    """The fastest that cuDNN can find by trying, or those that give the same bits every time. Afterwards as before.
+
+    But for CUBLAS_WORKSPACE_CONFIG, which stays: cuBLAS reads it once, to take it back would change nothing.
+    """
     before = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),

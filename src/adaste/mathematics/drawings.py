@@ -1,11 +1,8 @@
 """The mathematics as pictures: one function per figure, each a pure function that returns a matplotlib Figure.
 
-Needs matplotlib (`pip install 'adaste[demo]'`), which is imported when a figure is made. `svg` gives a figure as bytes
-that are the same every time it is drawn; docs/pictures/draw_mathematics.py writes them into the documentation.
+Needs matplotlib, as `adaste.drawing` says. docs/pictures/draw_mathematics.py writes them into the documentation.
 """
 
-import functools
-import io
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -14,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from adaste.extras import needs
+from adaste.drawing import in_style
 from adaste.maps import DoubleWell, Tanh
 from adaste.mathematics import chain_rule, drift, illustrations, mirror, one_weight, relaxation, steepest
 
@@ -25,42 +22,21 @@ if TYPE_CHECKING:
 # The palette of Okabe and Ito, which colour-blind readers can tell apart.
 BLACK, BLUE, SKY, GREEN, ORANGE, RED = "#222222", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00"
 GREY = "#8a8a8a"
-STYLE: Mapping[Any, Any] = MappingProxyType(
+LOOK: Mapping[str, Any] = MappingProxyType(
     {
         "font.size": 10.5,
         "axes.titlesize": 11,
         "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
         "grid.color": "0.93",
         "lines.linewidth": 1.8,
-        "legend.frameon": False,
         "legend.fontsize": 9.5,
         "legend.handlelength": 1.6,
-        "svg.fonttype": "path",
-        "svg.hashsalt": "adaste",
     }
 )
-"""One look for all figures; the salt makes the identifiers inside an SVG file the same every time."""
+"""For up to three panels in a row, which a page shows at less than their size."""
 
 
-def _styled(draw: Callable[[], "Figure"]) -> Callable[[], "Figure"]:
-    """The same drawing in the common style, whatever the user's own settings are."""
-
-    @functools.wraps(draw)
-    def in_style() -> "Figure":
-        with needs("matplotlib", extra="demo", purpose="a figure"):
-            import matplotlib.style
-        with matplotlib.style.context(dict(STYLE), after_reset=True):
-            return draw()
-
-    return in_style
-
-
-@_styled
+@in_style(LOOK)
 def adaptive_slopes() -> "Figure":
     """The paper's figure 1: chord and tangent of tanh in three cases."""
     cases = illustrations.adaptive_slopes()
@@ -71,7 +47,7 @@ def adaptive_slopes() -> "Figure":
     return figure
 
 
-@_styled
+@in_style(LOOK)
 def map_curves() -> "Figure":
     """The paper's figure 2: the double-well map for three values of mu."""
     figure, (axes,) = _figure(r"forward map $w^* = s(\theta)$ for $\alpha = 1/100$", size=(6.4, 4.0))
@@ -84,7 +60,7 @@ def map_curves() -> "Figure":
     return figure
 
 
-@_styled
+@in_style(LOOK)
 def mirror_descent() -> "Figure":
     """The two maps tanh is split into, and the metric, for several shifts."""
     figure, (outer, inner, metric) = _figure(
@@ -106,7 +82,7 @@ def mirror_descent() -> "Figure":
     return figure
 
 
-@_styled
+@in_style(LOOK)
 def relaxed_objective() -> "Figure":
     """The relaxed loss of binary weights, its local model, and what the local model leaves out."""
     figure, (relaxed, model, slopes) = _figure(
@@ -120,7 +96,7 @@ def relaxed_objective() -> "Figure":
     return figure
 
 
-@_styled
+@in_style(LOOK)
 def steepest_spacing() -> "Figure":
     """The slope over the spacing for one well, and what the recommended spacing can cost."""
     figure, (slopes, ratios) = _figure(
@@ -139,7 +115,7 @@ def steepest_spacing() -> "Figure":
     return figure
 
 
-@_styled
+@in_style(LOOK)
 def noise_drift() -> "Figure":
     """The expected update of the printed rule under noise, and what it does to one weight."""
     mean = -0.1
@@ -172,16 +148,6 @@ FIGURES: Mapping[str, Callable[[], "Figure"]] = MappingProxyType(
     }
 )
 """Every figure by the name of its file."""
-
-
-def svg(figure: "Figure") -> bytes:
-    """A freshly drawn figure as an SVG file without a date: drawn again, it is the same bytes."""
-    import matplotlib.style
-
-    file = io.BytesIO()
-    with matplotlib.style.context(dict(STYLE), after_reset=True):
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    return file.getvalue()
 
 
 def _draw_adaptive_slope(axes: "Axes", case: illustrations.AdaptiveSlope) -> None:

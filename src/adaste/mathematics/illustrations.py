@@ -15,6 +15,13 @@ from adaste.mathematics import chain_rule
 LATENTS, WEIGHTS = (-5.5, 3.0), (-1.3, 1.3)
 """From where to where a panel of figure 1 goes."""
 
+SMALL, LARGE = -0.2, -2.0
+"""The latents of figure 1: near zero and far below it."""
+
+MUS, ALPHA, REACH = (1.0, 10.0, 100.0), 0.01, 1.5
+"""Of figure 2; its latents go from -REACH to REACH. The paper's text does not give mu: the start, the middle and the
+end of annealing."""
+
 
 @dataclass(frozen=True)
 class AdaptiveSlope:
@@ -54,17 +61,17 @@ class AdaptiveSlope:
         return math.tanh(self.latent) + self.slope * (latents - self.latent)
 
 
-def adaptive_slopes(small: float = -0.2, large: float = -2.0) -> tuple[AdaptiveSlope, AdaptiveSlope, AdaptiveSlope]:
+def adaptive_slopes() -> tuple[AdaptiveSlope, AdaptiveSlope, AdaptiveSlope]:
     """Figure 1: theta near zero; theta far below zero and pulled towards it (g < 0); the same, pushed away (g > 0).
 
     The paper does not say which beta it draws. Where the gradient pulls towards zero this is the steepest one; in the
     last panel that of the middle one.
     """
-    near, far = (abs(float(chain_rule.tangent_distance(_scalar(latent)))) for latent in (small, large))
+    near, far = (abs(float(chain_rule.tangent_distance(_scalar(latent)))) for latent in (SMALL, LARGE))
     return (
-        AdaptiveSlope("near zero", small, -1.0, near),
-        AdaptiveSlope("pulled towards zero", large, -1.0, far),
-        AdaptiveSlope("pushed away from zero", large, 1.0, far),
+        AdaptiveSlope("near zero", SMALL, -1.0, near),
+        AdaptiveSlope("pulled towards zero", LARGE, -1.0, far),
+        AdaptiveSlope("pushed away from zero", LARGE, 1.0, far),
     )
 
 
@@ -77,19 +84,14 @@ class MapCurve:
     weight: Tensor
 
 
-def map_curves(
-    mus: tuple[float, ...] = (1.0, 10.0, 100.0), alpha: float = 0.01, reach: float = 1.5, points: int = 301
-) -> tuple[MapCurve, ...]:
-    """Figure 2: s(theta) for alpha = 1/100 and three values of mu.
-
-    The paper's text does not give them; these are the start, the middle and the end of annealing.
-    """
-    half = torch.linspace(0, reach, points, dtype=torch.float64)
+def map_curves(points: int = 301) -> tuple[MapCurve, ...]:
+    """Figure 2: s(theta) for alpha = 1/100 and three values of mu, each half in so many points."""
+    half = torch.linspace(0, REACH, points, dtype=torch.float64)
     gap = torch.full((1,), torch.nan, dtype=torch.float64)
     latent = torch.cat((-half.flip(0), gap, half))
     curves = []
-    for mu in mus:
-        height = DoubleWell(mu, alpha)(half)
+    for mu in MUS:
+        height = DoubleWell(mu, ALPHA)(half)
         curves.append(MapCurve(mu, latent, torch.cat((-height.flip(0), gap, height))))
     return tuple(curves)
 

@@ -27,11 +27,6 @@ NEWTON_STEPS = 60
 QUADRATURE_POINTS = 64
 
 
-def inverse_outer_slope(weight: Tensor, shift: Tensor) -> Tensor:
-    """(s_2^-1)'(w) = 1 / tanh'(atanh(w) - h) = (cosh h - w sinh h)^2 / (1 - w^2)."""
-    return (torch.cosh(shift) - weight * torch.sinh(shift)) ** 2 / (1 - weight**2)
-
-
 def inverse_outer(weight: Tensor, shift: Tensor) -> Tensor:
     """s_2^-1(w) = (e^2h log(1 + w) - e^-2h log(1 - w)) / 2 - sinh(h)^2 w, as printed; atanh(w) for h = 0."""
     logs = torch.exp(2 * shift) * torch.log1p(weight) - torch.exp(-2 * shift) * torch.log1p(-weight)

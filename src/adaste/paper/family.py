@@ -29,3 +29,7 @@ class Family:
         make = self.makers.get(method)
         made = make(place, self.epochs if epochs is None else epochs) if make else None
         return made.with_seed(seed) if made else None
+
+    def has(self, method: str, place: Place) -> bool:
+        """Whether there is a recipe of `method` at `place`."""
+        return self.recipe(method, place) is not None

@@ -8,6 +8,7 @@ has no recipe.
 """
 
 from types import MappingProxyType
+from typing import NamedTuple
 
 from adaste.bases import SGD
 from adaste.estimators import AdaSTE
@@ -15,7 +16,8 @@ from adaste.methods import Plan
 from adaste.paper.family import Family
 from adaste.paper.ours import with_mixup
 from adaste.paper.places import Place
-from adaste.paper.released import RELEASED, bayes_binn_for
+from adaste.paper.released import RELEASED
+from adaste.paper.scripts.adaste import bayes_binn_for
 from adaste.recipe import Recipe
 from adaste.schedules import Geometric
 
@@ -23,16 +25,29 @@ ANNEALED_SHARE = 200 / 500
 """mu reaches 1 / alpha after about 200 of 500 epochs."""
 
 
+class _Printed(NamedTuple):
+    rate: float = 1e-5
+    batch: int = 128
+
+
+_APPENDIX = {
+    "cifar10": _Printed(),
+    "cifar100": _Printed(),
+    "tiny-imagenet": _Printed(rate=1e-6, batch=100),
+    "imagenette": _Printed(),
+}
+
+
 def _adaste(place: Place, epochs: int, estimator: AdaSTE) -> Recipe:
-    large = place.data == "tiny-imagenet"
+    printed = _APPENDIX[place.data]
     return Recipe(
         data=place.data,
         network=place.network,
         estimator=estimator,
-        base=SGD(lr=1e-6 if large else 1e-5, momentum=0.9),
+        base=SGD(lr=printed.rate, momentum=0.9),
         include=("*",),
         epochs=epochs,
-        batch=100 if large else 128,
+        batch=printed.batch,
         augmentation=place.setting.augmentation,
     )
 

@@ -85,7 +85,7 @@ def _cells(row: Row, table: Table, family: Family, runs: Sequence[Run]) -> Plain
     """By place: cells, the longest runs first; none where runs are missing; None where the family has no recipe."""
     return {
         place.name: [_cell(cell) for cell in cells_of(runs, family, row, place)]
-        if family.recipe(row.method, place)
+        if family.has(row.method, place)
         else None
         for place in table.places
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from adaste.drawing import saved
 from adaste.extras import needs
 from adaste.files import write_atomically
 from adaste.mathematics import drawings as mathematics
@@ -19,22 +20,21 @@ from adaste.paper.tables import FAMILIES, TABLES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-FORMATS = ("svg", "pdf", "png")
+ENDINGS = ("svg", "pdf")
+"""Of the files of each figure."""
 
 
-def draw_all(collection: Collection, folder: Path, formats: Sequence[str] = ("svg", "pdf")) -> list[Path]:
+def draw_all(collection: Collection, folder: Path) -> list[Path]:
     """Draw figures 1 and 2 and whatever there are runs for into `folder`, and give the files that were written."""
-    for name in formats:
-        if name not in FORMATS:
-            raise ValueError(f"figures are drawn as {', '.join(FORMATS)}, got {name!r}")
     canvas = _canvas()
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, drawing in (*illustrations(), *drawings(collection.runs)):
-        for ending in formats:
-            path = folder / f"{name}.{ending}"
-            write_atomically(path, canvas.saved(drawing, ending))
-            written.append(path)
+    for look, named in ((mathematics.LOOK, illustrations()), (canvas.LOOK, drawings(collection.runs))):
+        for name, drawing in named:
+            for ending in ENDINGS:
+                path = folder / f"{name}.{ending}"
+                write_atomically(path, saved(drawing, ending, look))
+                written.append(path)
     return written
 
 

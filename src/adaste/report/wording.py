@@ -69,7 +69,7 @@ def cell(found: Cell, published: Published | None) -> str:
 
 def missing(family: Family, row: Row, place: Place) -> str:
     """What is said where there is no run, with the published number if there is one."""
-    word = NO_RUN if family.recipe(row.method, place, epochs=1) else NO_RECIPE
+    word = NO_RUN if family.has(row.method, place) else NO_RECIPE
     published = row.published.get(place.name)
     return f"{word} (paper {number(published.accuracy)})" if published else word
 

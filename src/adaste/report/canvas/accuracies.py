@@ -1,69 +1,20 @@
-"""Figures drawn with matplotlib, in one style and with colours that colour-blind readers can tell apart."""
+"""Figures of accuracies: of all methods at a place, and of the ablation."""
 
-import io
-import logging
-import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any
 
-import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
+from adaste.drawing import in_style
 from adaste.paper.cells import Cell, cells_of, of_one_length
 from adaste.paper.collection import Run
-from adaste.paper.family import Family
-from adaste.paper.figures import Figure, Panel
 from adaste.paper.places import Place
 from adaste.paper.published import QUOTED, RERUN
 from adaste.paper.tables import Table
-from adaste.report.curves import Curve, curves_of, label, note_on_lengths
-from adaste.report.wording import number, summary, titled_name
-
-STYLE: Mapping[Any, Any] = MappingProxyType(
-    {
-        "axes.axisbelow": True,
-        "axes.grid": True,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlelocation": "left",
-        "axes.titlesize": 10.5,
-        "figure.dpi": 150,
-        "figure.titlesize": 11.5,
-        "figure.titleweight": "bold",
-        "font.size": 9.5,
-        "grid.color": "#e8e8e8",
-        "grid.linewidth": 0.8,
-        "legend.fontsize": 8.5,
-        "legend.edgecolor": "none",
-        "legend.framealpha": 0.85,
-        "pdf.fonttype": 42,
-        "svg.hashsalt": "adaste",
-    }
-)
-
-NO_DATES: Mapping[str, dict[str, Any]] = MappingProxyType(
-    {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
-)
-"""What to leave out, for each form of file, so that equal runs give equal files."""
-
-GREY = "#767676"
-
-LOOKS = MappingProxyType(
-    {
-        "full-precision": ("#555555", (0, (2.5, 1))),
-        "binaryconnect": ("#56b4e9", (0, (4, 1.5))),
-        "md-tanh-s": ("#e69f00", (0, (1, 1))),
-        "bayesbinn": ("#8a4f7d", (0, (6, 1.5, 1, 1.5))),
-        "adaste": ("#f0746e", "-"),
-        "adaste-annealed": ("#b2001d", "-"),
-    }
-)
-"""Colour and dashes of the methods in figures of curves."""
+from adaste.report.canvas.looks import GREY, LOOK, entitle
+from adaste.report.wording import number, summary
 
 FAMILY_LOOKS = MappingProxyType(
     {"paper": ("#009e73", "s"), "released": ("#0072b2", "o"), "ours": ("#d55e00", "D"), "ablation": ("#0072b2", "o")}
@@ -74,77 +25,6 @@ PUBLISHED_MARKS = MappingProxyType({RERUN: "o", QUOTED: "^", "": "o"})
 PUBLISHED_TITLES = MappingProxyType(
     {RERUN: "published, own runs (best epoch)", QUOTED: "published, quoted", "": "published (best epoch)"}
 )
-
-AXES = MappingProxyType({"test_accuracy": "test accuracy (%)", "loss": "training loss"})
-
-
-def _in_style() -> AbstractContextManager[None]:
-    """Inside, matplotlib draws in the style of all figures, whatever the user's own settings are."""
-    return matplotlib.style.context(dict(STYLE), after_reset=True)
-
-
-def saved(drawing: Drawing, ending: str) -> bytes:
-    """The drawing as the content of a file."""
-    content = io.BytesIO()
-    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of the dates in matplotlib's own fonts
-    with _in_style():
-        drawing.savefig(content, format=ending, metadata=NO_DATES[ending])
-    return content.getvalue()
-
-
-# --- curves over epochs ----------------------------------------------------------------------------------------------
-
-
-def draw_figure(figure: Figure, family: Family, runs: Sequence[Run]) -> Drawing | None:
-    """A figure of the paper with the runs of one family; None where there are none."""
-    panels = [(panel, curves_of(figure, panel, family, runs)) for panel in figure.panels]
-    every = [curve for _, curves in panels for curve in curves]
-    if not any(curve.count for curve in every):
-        return None
-    lines = math.ceil(len(panels) / 2)
-    with _in_style():
-        drawing = Drawing(figsize=(9.6, 0.7 + 3.4 * lines), layout="constrained")
-        for axes, (panel, curves) in zip(drawing.subplots(lines, 2, squeeze=False).flat, panels, strict=True):
-            _draw_panel(axes, panel, curves, every)
-        note = note_on_lengths(figure, every)
-        title = f"{titled_name(figure.name)}: {figure.title} (family {family.name})"
-        _title(drawing, f"{title}\n{note}" if note else title)
-    return drawing
-
-
-def _draw_panel(axes: Axes, panel: Panel, curves: Sequence[Curve], every: Sequence[Curve]) -> None:
-    for curve in curves:
-        colour, dashes = LOOKS[curve.method]
-        named = label(curve, every)
-        if not curve.count:
-            axes.plot([], [], color=GREY, linestyle=":", linewidth=1, label=named)
-            continue
-        axes.plot(curve.epochs, curve.mean, color=colour, linestyle=dashes, linewidth=1.6, label=named)
-        if curve.count > 1:
-            axes.fill_between(curve.epochs, curve.least, curve.most, color=colour, alpha=0.18, linewidth=0)
-    rising = panel.quantity == "test_accuracy"
-    axes.set(title=panel.place.title, xlabel="epoch", ylabel=AXES[panel.quantity])
-    if any(curve.count for curve in curves):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-        axes.set_xlim(left=0)
-        _leave_out_the_first_epochs(axes, curves, rising=rising)
-    else:
-        axes.set(xticks=[], yticks=[])
-    axes.legend(loc="best")
-
-
-def _leave_out_the_first_epochs(axes: Axes, curves: Sequence[Curve], *, rising: bool) -> None:
-    """Begin the scale where the worst curve is after a tenth of its way: before that all of them are far from it."""
-    drawn = [curve for curve in curves if curve.count]
-    worst = [(min if rising else max)(curve.mean[len(curve.mean) // 10 :]) for curve in drawn]
-    best = [(max if rising else min)(curve.most if rising else curve.least) for curve in drawn]
-    start, end = (min(worst), max(best)) if rising else (max(worst), min(best))
-    room = 0.04 * abs(end - start) or 1.0
-    low, high = sorted((start, end))
-    axes.set_ylim(low - room, high + room)
-
-
-# --- accuracies ------------------------------------------------------------------------------------------------------
 
 
 def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | None:
@@ -159,7 +39,7 @@ def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | 
     }
     if not found:
         return None
-    with _in_style():
+    with in_style(LOOK):
         drawing = Drawing(figsize=(7.6, 1.5 + 0.36 * len(methods)), layout="constrained")
         axes = drawing.subplots()
         published = _draw_published(axes, table, place, methods)
@@ -180,7 +60,7 @@ def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | 
         axes.grid(visible=False, axis="y")
         handles = [*_family_handles(sizes), *_published_handles(table, place)]
         drawing.legend(handles=handles, loc="outside lower center", ncols=3)
-        _title(drawing, f"{place.title}: test accuracy of every method")
+        entitle(drawing, f"{place.title}: test accuracy of every method")
     return drawing
 
 
@@ -268,7 +148,7 @@ def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
     if not made:
         return None
     colour, mark = FAMILY_LOOKS[family.name]
-    with _in_style():
+    with in_style(LOOK):
         drawing = Drawing(figsize=(7.6, 1.1 + 0.34 * len(cells)), layout="constrained")
         axes = drawing.subplots()
         for height, cell in enumerate(cells):
@@ -290,9 +170,5 @@ def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
         axes.set_xticks(range(0, 101, 20))
         axes.grid(visible=False, axis="y")
         counts = " to ".join(str(count) for count in sorted({min(c.count for c in made), max(c.count for c in made)}))
-        _title(drawing, f"{table.title}: {place.title} ({made[0].epochs} epochs, n = {counts})")
+        entitle(drawing, f"{table.title}: {place.title} ({made[0].epochs} epochs, n = {counts})")
     return drawing
-
-
-def _title(drawing: Drawing, title: str) -> None:
-    drawing.suptitle(title, x=0.01, ha="left")

@@ -1,0 +1,1 @@
+"""The published scripts as recipes, a file for each code base."""
