@@ -45,7 +45,7 @@ from adaste import (
 )
 from adaste.environment import environment
 from adaste.files import write_atomically
-from adaste.stepping import fused_step
+from adaste.optimizer.stepping import fused_step
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 ANNEALED = Geometric(start=1.0, stop=100.0, length=1000)

@@ -14,7 +14,7 @@ from adaste.data import load
 from adaste.recipes import recipe
 from adaste.results import Result
 from adaste.runs import run
-from adaste.studies import Job, State, Status
+from adaste.studies.study import Job, State, Status
 from adaste.train import Record, Training
 
 

@@ -3,60 +3,80 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 import adaste
 
 ROWS = [
     {"extras", "checks", "locks", "warned"},
-    {"schedules", "records", "signals", "startup", "compiling", "leftovers", "children", "connecting", "drawing"},
+    {"schedules", "records", "signals", "startup", "compiling", "leftovers", "drawing"},
     {"histogram"},
     {"files", "serial"},
-    {"nodes", "failures"},
+    {"failures"},
     {"data"},
     {"noise", "packed", "kernels"},
     {"maps", "models", "augment", "bases"},
     {"estimators"},
-    {"shards", "weights", "rules", "guard", "settings"},
-    {"stepping", "refusals", "states"},
-    {"parameters", "mathematics"},
-    {"compiled_step", "touched"},
-    {"optim"},
-    {"inspection", "admitted", "distributed", "sync_norm", "watch"},
+    {"weights"},
+    {"optimizer"},
+    {"inspection", "admitted", "distributed", "sync_norm", "watch", "mathematics"},
     {"engine"},
     {"recipe"},
     {"overrides", "methods", "network", "planning"},
     {"recipes", "train"},
     {"observer", "results", "agreement", "checkpoint", "environment", "choosing"},
-    {"evaluate", "runs", "mps"},
-    {"studies", "exporting"},
+    {"evaluate", "runs"},
+    {"exporting", "studies"},
     {"paper"},
     {"report"},
-    {"console", "tensorboard", "cluster", "seeds"},
+    {"console", "tensorboard", "seeds"},
     {"cli"},
     {"__main__", "tied"},
     {"public"},
     {"__init__"},
 ]
+ROOMS = {
+    "optimizer": [
+        {"shards", "rules", "guard", "settings"},
+        {"stepping", "refusals", "states"},
+        {"parameters"},
+        {"compiled_step", "touched"},
+        {"latent_optimizer"},
+    ],
+    "studies": [{"children", "connecting", "mps"}, {"nodes", "study"}, {"cluster"}],
+}
+"""The rows inside of rooms that have several."""
+
 ROOT = Path(adaste.__file__).parent
 
 
-def _row(module: str) -> int:
-    found = [index for index, row in enumerate(ROWS) if module in row]
-    assert found, f"{module} has no place: put it into a row of ROWS"
+def _row(module: str, rows: list[set[str]]) -> int:
+    found = [index for index, row in enumerate(rows) if module in row]
+    assert found, f"{module} has no place: put it into a row"
     return found[0]
 
 
-def _imports(path: Path) -> set[str]:
+def _imports(path: Path, room: str = "adaste") -> set[str]:
+    """The modules directly in a room that a file imports from."""
     tree = ast.parse(path.read_text())
     modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
     modules += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
-    return {module.split(".")[1] for module in modules if module.startswith("adaste.")}
+    return {module.removeprefix(f"{room}.").split(".")[0] for module in modules if module.startswith(f"{room}.")}
 
 
 def test_modules_import_only_from_rows_above_their_own() -> None:
     for path in ROOT.rglob("*.py"):
         module = path.relative_to(ROOT).parts[0].removesuffix(".py")
         for imported in _imports(path) - {module}:
-            assert _row(imported) < _row(module), f"{path.name} imports {imported}"
+            assert _row(imported, ROWS) < _row(module, ROWS), f"{path.name} imports {imported}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_have_rows_of_their_own(room: str) -> None:
+    rows = [*ROOMS[room], {"__init__"}]
+    for path in (ROOT / room).glob("*.py"):
+        for imported in _imports(path, f"adaste.{room}"):
+            assert _row(imported, rows) < _row(path.stem, rows), f"{path.name} imports {imported}"
 
 
 def test_methods_know_nothing_of_the_optimizer_and_little_of_each_other() -> None:

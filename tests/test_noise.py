@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import adaste
 from adaste.noise import Noise
-from adaste.parameters import TrainedParameter
-from adaste.stepping import Method
+from adaste.optimizer.parameters import TrainedParameter
+from adaste.optimizer.stepping import Method
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
 MANY = 100_000

@@ -11,7 +11,7 @@ from adaste.recipe import Recipe
 from adaste.recipes import recipe
 from adaste.results import Result, read_result
 from adaste.seeds import over_seeds
-from adaste.studies import Job, State, Status
+from adaste.studies.study import Job, State, Status
 
 
 def status(made: Recipe, accuracy: float | None, name: str = "mine") -> Status:

@@ -14,7 +14,7 @@ from rich.table import Table
 from adaste.observer import Observer
 from adaste.records import Record
 from adaste.results import Result, best_of, last_tested
-from adaste.studies import State, Status
+from adaste.studies.study import State, Status
 from adaste.train import Training
 
 REFRESH = 0.2

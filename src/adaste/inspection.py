@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from adaste.optim import LatentOptimizer
-from adaste.shards import whole
+from adaste.optimizer.latent_optimizer import LatentOptimizer
+from adaste.optimizer.shards import whole
 
 
 @dataclass(frozen=True)

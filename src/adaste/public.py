@@ -2,11 +2,11 @@
 
 from adaste.estimators import *  # noqa: F403
 from adaste.estimators import __all__ as _estimators
-from adaste.guard import NonFiniteGradientError
 from adaste.inspection import inspect_model, summary
 from adaste.maps import DoubleWell, HardTanh, Tanh, sign
 from adaste.noise import Noise
-from adaste.optim import LatentOptimizer
+from adaste.optimizer.guard import NonFiniteGradientError
+from adaste.optimizer.latent_optimizer import LatentOptimizer
 from adaste.packed import load_packed, pack
 from adaste.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
 from adaste.weights import Partition, binary_weights

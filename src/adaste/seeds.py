@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from adaste.paper.cells import OverSeeds
 from adaste.recipe import Recipe
 from adaste.report.wording import summary
-from adaste.studies import Status
+from adaste.studies.study import Status
 
 
 def over_seeds(statuses: Iterable[Status]) -> list[str]:

@@ -29,9 +29,9 @@ from adaste.engine import (
     choose_way,
     evaluation_batch,
 )
-from adaste.guard import NonFiniteGradientError
 from adaste.network import build_network, dtype_of
-from adaste.optim import LatentOptimizer
+from adaste.optimizer.guard import NonFiniteGradientError
+from adaste.optimizer.latent_optimizer import LatentOptimizer
 from adaste.planning import Planner, draw_batches, steps_of_recipe
 from adaste.recipe import Recipe
 from adaste.records import DivergedError, Record

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaste.optim import LatentOptimizer
+from adaste.optimizer.latent_optimizer import LatentOptimizer
 
 
 class SignWatch:

@@ -6,7 +6,7 @@ import pytest
 from paper_runs import a_recipe, a_run, write_run
 
 from adaste.cli import main
-from adaste.studies import folder_of
+from adaste.studies.study import folder_of
 
 
 def test_a_dry_run_lists_what_is_done_and_what_is_to_do(tmp_path, capsys) -> None:

@@ -8,7 +8,7 @@ from adaste.cli import options, running
 
 if TYPE_CHECKING:
     from adaste.paper.work import Task
-    from adaste.studies import Job
+    from adaste.studies.study import Job
 
 EXAMPLES = options.examples(
     "adaste reproduce table1 --only cifar10-resnet18 --family released --seeds 3 --epochs 160",
@@ -78,7 +78,7 @@ def _tasks(arguments: argparse.Namespace) -> list["Task"]:
 
 
 def _jobs(arguments: argparse.Namespace) -> list["Job"]:
-    from adaste.studies import Job, folder_of
+    from adaste.studies.study import Job, folder_of
 
     return [
         Job(task.name, task.recipe, folder_of(task.name, task.recipe, arguments.runs)) for task in _tasks(arguments)
@@ -88,7 +88,7 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
 def _list(tasks: Sequence["Task"], arguments: argparse.Namespace) -> None:
     from adaste.cli.columns import columns
     from adaste.results import read_result
-    from adaste.studies import folder_of
+    from adaste.studies.study import folder_of
 
     rows, left, hours = [], 0, 0.0
     for task in tasks:

@@ -13,8 +13,8 @@ from adaste.cli import options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from adaste.cluster import Cluster
-    from adaste.studies import Job, Processes, Runner
+    from adaste.studies.cluster import Cluster
+    from adaste.studies.study import Job, Processes, Runner
 
 COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
 """Every process that compiles starts as many compilers as there are cores, unless it is told otherwise."""
@@ -46,7 +46,7 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
     """Make the chosen runs where the arguments say, and show how they are doing."""
     from rich.console import Console
 
-    from adaste.connecting import connected
+    from adaste.studies.connecting import connected
 
     console = Console()
     _check(arguments)
@@ -66,7 +66,7 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
 def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
     from adaste.console import Lines, LiveTable, Quiet
     from adaste.seeds import over_seeds
-    from adaste.studies import State, Study
+    from adaste.studies.study import State, Study
 
     study = Study(jobs, runner)
     with LiveTable(console) if sys.stdout.isatty() else Lines(console) as display:
@@ -89,8 +89,8 @@ def _check(arguments: argparse.Namespace) -> None:
 def _processes(arguments: argparse.Namespace, console: "Console") -> Iterator["Processes"]:
     """The processes of this machine, which they share."""
     from adaste.console import Quiet
-    from adaste.mps import shared_gpu
-    from adaste.studies import Processes
+    from adaste.studies.mps import shared_gpu
+    from adaste.studies.study import Processes
 
     device, count = options.device_named(arguments.device), arguments.processes or 1
     share = max(1, (os.cpu_count() or 1) // count)
@@ -107,9 +107,9 @@ def _processes(arguments: argparse.Namespace, console: "Console") -> Iterator["P
 
 def _cluster(ray: Any, arguments: argparse.Namespace, console: "Console") -> "Cluster":
     """The nodes of a cluster, where the data is at the same place as here."""
-    from adaste.cluster import Cluster
     from adaste.console import Quiet
     from adaste.data import data_folder
+    from adaste.studies.cluster import Cluster
 
     share = _gpu_share(arguments, has_gpus=ray.cluster_resources().get("GPU", 0) > 0)
     cpus = arguments.threads or 1

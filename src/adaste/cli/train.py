@@ -48,7 +48,7 @@ def act(arguments: argparse.Namespace) -> int:
     from adaste.console import outcome
     from adaste.distributed import join_world, leave_world, local_device
     from adaste.signals import StoppedError
-    from adaste.studies import folder_of
+    from adaste.studies.study import folder_of
 
     name, recipe = chosen_one(arguments.recipe, options.changes(arguments))
     folder = arguments.folder or folder_of(name, recipe, arguments.runs)

@@ -13,7 +13,7 @@ from adaste.engine.accelerate import Accelerator
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
 from adaste.engine.ways import Way
-from adaste.optim import LatentOptimizer
+from adaste.optimizer.latent_optimizer import LatentOptimizer
 
 RATES = "rates"
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from adaste.checks import require, require_count
 from adaste.estimators import AdaSTE, Estimator, StraightThrough
 from adaste.maps import sign
-from adaste.stepping import averaged
+from adaste.optimizer.stepping import averaged
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adaste.estimators import Estimator
+from adaste.optimizer.shards import like_shard, local
 from adaste.schedules import Schedule
-from adaste.shards import like_shard, local
 
 _OF_BASE = "base."
 

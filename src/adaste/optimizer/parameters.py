@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from adaste.estimators import Estimator
-from adaste.shards import first_element, local
-from adaste.stepping import Method, Moment, StepPart
+from adaste.optimizer.shards import first_element, local
+from adaste.optimizer.stepping import Method, Moment, StepPart
 
 
 class TrainedParameter(NamedTuple):

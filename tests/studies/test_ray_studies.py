@@ -19,13 +19,13 @@ from waiting import soon, wait_until
 
 import adaste
 from adaste.cli import main
-from adaste.cluster import Cluster
-from adaste.connecting import connected
 from adaste.data import load
 from adaste.recipes import recipe
 from adaste.results import read_records, read_result
 from adaste.runs import USUAL
-from adaste.studies import Job, State, Status, Study, folder_of
+from adaste.studies.cluster import Cluster
+from adaste.studies.connecting import connected
+from adaste.studies.study import Job, State, Status, Study, folder_of
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray"),
@@ -36,7 +36,7 @@ ONE_THREAD = ["--threads", "1", "--device", "cpu"]
 
 
 class Nodes:
-    """The process in tests/ray_cluster.py."""
+    """The process in ray_cluster.py."""
 
     def __init__(self, folder: str) -> None:
         source = Path(adaste.__file__).parents[1]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from adaste.checks import require, require_count
-from adaste.children import NO_VARIABLES, Ending
 from adaste.files import write_atomically
-from adaste.nodes import Board, Made, Work, make
-from adaste.studies import Job
+from adaste.studies.children import NO_VARIABLES, Ending
+from adaste.studies.nodes import Board, Made, Work, make
+from adaste.studies.study import Job
 
 RETRIES = 100
 """How many nodes a run may lose."""

@@ -13,9 +13,9 @@ from torch.optim import Optimizer
 
 from adaste.compiling import own_copy
 from adaste.estimators import Estimator
-from adaste.rules import Rule
+from adaste.optimizer.rules import Rule
+from adaste.optimizer.shards import like_shard
 from adaste.schedules import Scalar, Schedule, Scheduled, at_step, now, schedules_in
-from adaste.shards import like_shard
 
 T = TypeVar("T")
 TwoMoments = Callable[[list[Schedule], int | Tensor], tuple[list[Scalar], list[Scalar]]]

@@ -9,17 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from adaste.compiled_step import CompiledStep
 from adaste.compiling import untraced
 from adaste.estimators import Estimator
-from adaste.guard import GradientGuard
-from adaste.parameters import TrainedParameter, parameters_of, planned
-from adaste.refusals import check_devices, check_group, check_not_rounded, check_state, warn_of_vectors
-from adaste.rules import RULES
-from adaste.schedules import Schedule, at_step
-from adaste.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
-from adaste.shards import first_element, forget_gathered, local
-from adaste.states import (
+from adaste.optimizer.compiled_step import CompiledStep
+from adaste.optimizer.guard import GradientGuard
+from adaste.optimizer.parameters import TrainedParameter, parameters_of, planned
+from adaste.optimizer.refusals import check_devices, check_group, check_not_rounded, check_state, warn_of_vectors
+from adaste.optimizer.rules import RULES
+from adaste.optimizer.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
+from adaste.optimizer.shards import first_element, forget_gathered, local
+from adaste.optimizer.states import (
     base_state,
     changed_by,
     first_state,
@@ -28,8 +27,9 @@ from adaste.states import (
     saved_state,
     states_in_order,
 )
-from adaste.stepping import Method, Moment, StepPart, moments_at, reference_step, two_moments
-from adaste.touched import Writes, warn_of_lost
+from adaste.optimizer.stepping import Method, Moment, StepPart, moments_at, reference_step, two_moments
+from adaste.optimizer.touched import Writes, warn_of_lost
+from adaste.schedules import Schedule, at_step
 
 
 class LatentOptimizer(Optimizer):
@@ -74,11 +74,7 @@ class LatentOptimizer(Optimizer):
     ) -> None:
         self._compile = compile
         self._steps: int | Tensor = 0
-        self._guard = GradientGuard()
-        self._compiled = CompiledStep()
-        self._rates: dict[int, Tensor] = {}
-        self._rounded = False
-        self._writes = Writes()
+        self._equip()
         super().__init__(params, {"estimator": estimator, "averaging": averaging})
         if compile or capturable:
             self._steps = torch.zeros((), dtype=torch.int64, device=check_devices(self.param_groups))
@@ -256,15 +252,22 @@ class LatentOptimizer(Optimizer):
             hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # torch copies groups and state alone. The guard and what is compiled stay behind: they serve one optimizer.
+        # torch copies groups and state alone. What an optimizer is equipped with stays behind: it serves that one.
         own = {name: self.__dict__[name] for name in ("base", "_compile", "_steps")}
         return {**super().__getstate__(), **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_guard" not in self.__dict__:
-            self._guard, self._compiled, self._rates, self._rounded = GradientGuard(), CompiledStep(), {}, False
-            self._writes = Writes()
+            self._equip()
+
+    def _equip(self) -> None:
+        """Make all that lives as long as this object and is no part of its state."""
+        self._guard = GradientGuard()
+        self._compiled = CompiledStep()
+        self._writes = Writes()
+        self._rates: dict[int, Tensor] = {}
+        self._rounded = False
 
     def _parameters(self) -> Iterator[TrainedParameter]:
         return parameters_of(self.param_groups, self.state)

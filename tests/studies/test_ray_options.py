@@ -15,8 +15,8 @@ import pytest
 from adaste import connecting
 from adaste.cli import main
 from adaste.cli.running import _gpu_share
-from adaste.cluster import RETRIES, Cluster
-from adaste.connecting import connected
+from adaste.studies.cluster import RETRIES, Cluster
+from adaste.studies.connecting import connected
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray"),

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adaste.children import Child, Ending
 from adaste.files import UNFINISHED
 from adaste.locks import is_taken
 from adaste.signals import Heard, listening
+from adaste.studies.children import Child, Ending
 
 INTERVAL = 0.25
 """Seconds between two looks at the child."""

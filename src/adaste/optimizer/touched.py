@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import torch
 
 from adaste.estimators import Estimator
-from adaste.parameters import TrainedParameter
-from adaste.shards import local
+from adaste.optimizer.parameters import TrainedParameter
+from adaste.optimizer.shards import local
 from adaste.warned import warn_user
 
 

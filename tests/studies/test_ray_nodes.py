@@ -12,7 +12,7 @@ import pytest
 from waiting import soon, wait_until
 
 from adaste.locks import alone_in
-from adaste.nodes import Work, make
+from adaste.studies.nodes import Work, make
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 

@@ -7,11 +7,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from adaste.children import NO_VARIABLES, Child, Ending
 from adaste.recipe import Recipe
 from adaste.records import Record
 from adaste.results import Result, best_of, claim, last_tested, read_records, read_result
 from adaste.signals import handling
+from adaste.studies.children import NO_VARIABLES, Child, Ending
 
 INTERVAL = 0.25
 """Seconds between two looks at the runs."""

@@ -13,12 +13,12 @@ from programs import program
 from small_runs import small_recipe, small_run
 from waiting import soon, wait_until
 
-from adaste.children import Child
 from adaste.cli import main
 from adaste.locks import is_taken
 from adaste.recipes import recipe
 from adaste.results import read_records, read_result
-from adaste.studies import Job, Processes, State, Status, Study, folder_of
+from adaste.studies.children import Child
+from adaste.studies.study import Job, Processes, State, Status, Study, folder_of
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
@@ -163,7 +163,7 @@ def test_a_killed_child_and_a_folder_that_cannot_be_made_have_failed(
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels leave children alone")
 def test_a_child_does_not_outlive_the_process_that_looks_after_it(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text(recipe("digits-mlp-adaste", epochs=100_000).to_json())
-    text = "import pathlib, sys, time; from adaste.children import Child; Child(pathlib.Path('.')); time.sleep(100)"
+    text = "import pathlib, time; from adaste.studies.children import Child; Child(pathlib.Path('.')); time.sleep(100)"
     parent = subprocess.Popen([sys.executable, "-c", text])
     try:
         wait_until(lambda: len(read_records(tmp_path)) > 0)

@@ -7,12 +7,12 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
-from adaste.parameters import TrainedParameter
-from adaste.rules import RULES
+from adaste.optimizer.parameters import TrainedParameter
+from adaste.optimizer.rules import RULES
+from adaste.optimizer.settings import base_settings
+from adaste.optimizer.shards import local
+from adaste.optimizer.stepping import Moment, StepPart, TwoMoments, compiled, fused_step, two_moments
 from adaste.schedules import Scalar, Schedule
-from adaste.settings import base_settings
-from adaste.shards import local
-from adaste.stepping import Moment, StepPart, TwoMoments, compiled, fused_step, two_moments
 from adaste.warned import warn_user
 
 # The compiler gives up with an error after eight versions of one function.

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from adaste.checks import require
 from adaste.estimators import Estimator
+from adaste.optimizer.shards import local
 from adaste.schedules import describe
-from adaste.shards import local
 from adaste.warned import warn_user
 
 
