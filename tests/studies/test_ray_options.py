@@ -12,9 +12,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from adaste import connecting
 from adaste.cli import main
 from adaste.cli.running import _gpu_share
+from adaste.studies import connecting
 from adaste.studies.cluster import RETRIES, Cluster
 from adaste.studies.connecting import connected
 
