@@ -5,6 +5,7 @@ import math
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,10 +127,14 @@ def test_a_run_that_failed_leaves_the_reason_until_it_goes_on(tmp_path) -> None:
     assert read_problem(tmp_path) is None
 
 
-def test_the_reason_is_one_line_without_the_folder(tmp_path) -> None:
+def test_the_reason_is_one_line_without_the_folder(tmp_path, monkeypatch) -> None:
     with pytest.raises(ValueError), leaving_the_reason(tmp_path):
         raise ValueError(f"{tmp_path}/checkpoints is damaged\nand more")
     assert (tmp_path / "problem.txt").read_text() == "checkpoints is damaged\n"
+    monkeypatch.chdir(tmp_path.parent)
+    with pytest.raises(ValueError), leaving_the_reason(Path(tmp_path.name)):
+        raise ValueError(f"{tmp_path}/checkpoints is damaged")  # told by its whole path
+    assert read_problem(tmp_path) == "checkpoints is damaged"
     with pytest.raises(RuntimeError), leaving_the_reason(tmp_path):
         raise RuntimeError
     assert read_problem(tmp_path) == "RuntimeError"

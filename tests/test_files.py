@@ -79,6 +79,17 @@ def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path, target):
     assert not list(tmp_path.rglob("*.tmp"))
 
 
+def test_links_that_lead_nowhere_are_told_and_stay(tmp_path):
+    circle, nowhere = tmp_path / "circle", tmp_path / "nowhere"
+    circle.symlink_to("circle")
+    nowhere.symlink_to("missing/file")
+    with pytest.raises(NotWrittenError, match=r"could not write .*circle \(Too many levels of symbolic links\)"):
+        write_atomically(circle, b"new")
+    with pytest.raises(NotWrittenError, match=r"nowhere, which leads to .*missing/file, \(No such file"):
+        write_atomically(nowhere, b"new")
+    assert circle.is_symlink() and nowhere.is_symlink()
+
+
 def test_a_pipe_stays_and_its_reader_gets_all(tmp_path):
     pipe, read = tmp_path / "pipe", []
     os.mkfifo(pipe)

@@ -1,5 +1,6 @@
 """Files and folders that are whole or not there: written beside their place and renamed into it."""
 
+import errno
 import os
 import re
 import secrets
@@ -37,6 +38,8 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
     place = Path(os.path.realpath(path))
     unfinished = _sibling(place)
     try:
+        if place.is_symlink():  # a circle of them, which leads nowhere
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         with unfinished.open("xb") as file:
             _give(content, file)
             file.flush()
@@ -44,7 +47,8 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
         unfinished.replace(place)
     except OSError as error:
         intact = "the file that was there is intact" if place.exists() else "nothing was left in its place"
-        raise NotWrittenError.because(error, f"write {path}", intact) from error
+        leads = f", which leads to {place}," if path.is_symlink() and place != path else ""
+        raise NotWrittenError.because(error, f"write {path}{leads}", intact) from error
     finally:
         unfinished.unlink(missing_ok=True)
 

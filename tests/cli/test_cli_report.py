@@ -2,6 +2,8 @@
 
 import csv
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -29,6 +31,16 @@ def test_our_own_output_takes_the_report_and_messages_go_elsewhere(runs: Path, n
     assert err == f"{name}: 1 run\n"
     assert list(csv.DictReader(out.splitlines()))
     assert [path.name for path in runs.parent.iterdir()] == ["runs"]
+
+
+def test_the_file_that_our_output_goes_to_is_not_replaced(runs: Path, tmp_path: Path) -> None:
+    output = tmp_path / "all.csv"
+    with output.open("wb") as shell:
+        before = os.fstat(shell.fileno()).st_ino
+        command = [sys.executable, "-m", "adaste", "report", str(runs), "-o", str(output)]
+        told = subprocess.run(command, stdout=shell, stderr=subprocess.PIPE, text=True, check=True).stderr
+    assert output.stat().st_ino == before
+    assert output.read_text().startswith(HEAD) and "1 run" in told
 
 
 def test_a_link_is_followed_and_a_pipe_is_written_into(runs: Path, tmp_path: Path) -> None:

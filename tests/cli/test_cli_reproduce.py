@@ -51,6 +51,12 @@ def test_missing_data_are_found_once_before_anything_is_begun(tmp_path, capsys) 
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_device_that_is_not_there_is_refused_before_the_data_are_looked_for(tmp_path, capsys) -> None:
+    places = ["--runs", str(tmp_path / "runs"), "--data", str(tmp_path / "nothing"), "--device", "abacus"]
+    assert main(["reproduce", "table1", "--only", "cifar10", "--family", "ours", *places]) == 1
+    assert "abacus" in capsys.readouterr().err
+
+
 def test_where_all_is_finished_no_data_are_needed(tmp_path, capsys) -> None:
     recipe = a_recipe("ours", "adaste", "cifar10-vgg16", epochs=1)
     write_run(a_run(recipe, 93.0), folder_of("ours-cifar10-vgg16-adaste", recipe, tmp_path / "runs"))

@@ -1,10 +1,13 @@
 """Folders of runs: what is collected, and why the rest is not."""
 
+import errno
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from paper_runs import a_recipe, a_run, write_run
@@ -243,8 +246,21 @@ def test_a_run_without_its_recipe_is_a_problem(tmp_path: Path, left: str) -> Non
 
 def test_a_folder_that_is_named_by_the_digest_of_another_recipe_is_a_problem(tmp_path: Path) -> None:
     made, _ = written(tmp_path, "mine-deadbeefdeadbeef")
-    reason = f"damaged: its name ends in deadbeefdeadbeef, and the digest of its recipe is {made.digest}"
+    reason = f"its name ends in deadbeefdeadbeef, and the digest of its recipe is {made.digest}"
     assert only_problem(tmp_path) == reason
+
+
+def test_a_folder_that_nobody_may_look_into_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, folder = written(tmp_path)
+    looked = os.scandir
+
+    def closed(path: str) -> Any:
+        if Path(path) == folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return looked(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    assert only_problem(tmp_path) == "cannot be read (Permission denied)"
 
 
 def test_recipes_of_another_version_may_have_had_another_digest(tmp_path: Path) -> None:

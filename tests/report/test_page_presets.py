@@ -92,6 +92,15 @@ def test_a_family_without_any_method_of_the_figure_leaves_it(visit: Any) -> None
     assert curves_in(page) == {"printed", "averaged-0.99"}
 
 
+def test_a_family_without_any_method_of_a_figure_that_was_left_has_lengths_of_its_own(visit: Any) -> None:
+    page = visit()
+    page.click("#curve-controls [data-value=figure3]")
+    page.click("#legend [data-method=adaste]")
+    assert (pressed(page, "Figure"), pressed(page, "Length")) == ([], ["as in Figure 3"])
+    page.click("#curve-controls [data-value=ablation]")
+    assert pressed(page, "Length") == ["longest"]
+
+
 def test_a_method_without_a_recipe_in_the_family_is_called_by_its_title(visit: Any) -> None:
     page = visit()
     page.click("#curve-controls [data-value=ablation]")

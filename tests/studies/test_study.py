@@ -14,7 +14,8 @@ from small_runs import small_recipe, small_run
 from waiting import soon, wait_until
 
 from adaste.cli import main
-from adaste.locks import is_taken
+from adaste.failures import leave_problem, read_problem
+from adaste.locks import alone_in, is_taken
 from adaste.recipes import recipe
 from adaste.results import read_records, read_result
 from adaste.studies.children import Child
@@ -157,6 +158,7 @@ def test_a_killed_child_and_a_folder_that_cannot_be_made_have_failed(
     jobs = [job("digits-mlp-adaste", tmp_path / "runs"), job("digits-mlp-bop", tmp_path / "file")]
     killed, unmade = Study(jobs, Processes()).run(lambda statuses: None)
     assert (killed.state, killed.problem) == (State.FAILED, "killed by SIGKILL")
+    assert read_problem(jobs[0].folder) == "killed by SIGKILL"
     assert unmade.state is State.FAILED and "Not a directory" in (unmade.problem or "")
 
 
@@ -239,6 +241,31 @@ def test_records_of_the_same_moment_are_all_seen(tmp_path: Path) -> None:
         path.write_text("".join(lines[:count]))
         os.utime(path, (1e9, 1e9))
         assert len(study.statuses()[0].records) == count
+
+
+def test_the_reason_of_a_failure_is_forgotten_when_the_run_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "python", "exit 0")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    mine = job("digits-mlp-bop", tmp_path / "runs")
+    mine.folder.mkdir(parents=True)
+    leave_problem(mine.folder, "killed by SIGKILL")
+    Study([mine], Processes()).run(lambda statuses: None)
+    assert read_problem(mine.folder) is None
+
+
+def test_a_study_says_nothing_in_a_folder_where_another_process_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "python", "exit 1")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    mine = job("digits-mlp-bop", tmp_path / "runs")
+    mine.folder.mkdir(parents=True)
+    with alone_in(mine.folder):
+        (status,) = Study([mine], Processes()).run(lambda statuses: None)
+    assert status.state is State.FAILED
+    assert read_problem(mine.folder) is None
 
 
 def test_a_run_whose_folder_is_removed_stops_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """`adaste report`: what runs say, as a page or as tables."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ EXAMPLES = options.examples(
 )
 
 STDOUT = (Path("-"), Path("/dev/stdout"))
-"""Names of our own output: where it goes to a file, that file is the shell's and must not be replaced."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def act(arguments: argparse.Namespace) -> int:
     if arguments.epochs is not None:
         collection = collection.of_length(arguments.epochs)
     _write(form.make(collection, arguments.results).encode(), output)
-    told = sys.stderr if output in STDOUT else sys.stdout
+    told = sys.stderr if _is_our_output(output) else sys.stdout
     left_out = f", {counted(len(collection.problems), 'folder')} left out" if collection.problems else ""
     print(f"{output}: {counted(len(collection.runs), 'run')}{left_out}", file=told)
     for remark in remarks(collection):
@@ -92,12 +92,20 @@ def _form(name: str | None, output: Path | None) -> Format:
 def _write(content: bytes, output: Path) -> None:
     from adaste.files import write_atomically
 
-    if output in STDOUT:
+    if _is_our_output(output):
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
         return
     output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(output, content)
+
+
+def _is_our_output(output: Path) -> bool:
+    """Whether it is, by whatever name: where it goes to a file, that is the shell's and must not be replaced."""
+    try:
+        return output in STDOUT or os.path.samestat(output.stat(), os.fstat(sys.stdout.fileno()))
+    except OSError:  # there is nothing of that name, or our output is no file at all
+        return False
 
 
 def _html(collection: "Collection", root: Path) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from adaste.cli import options
 
 if TYPE_CHECKING:
+    import torch
     from rich.console import Console
 
     from adaste.studies.cluster import Cluster
@@ -54,13 +55,16 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
         # Before all that takes seconds to import: a wrong address is refused soon.
         ray = None if arguments.ray is None else stack.enter_context(connected(arguments.ray))
         jobs = choose()
-        missing = _prepare_data(jobs, arguments.data)
-        if ray is None:
-            # Here and not run by run. On a cluster the nodes have the data, and this machine need not.
-            if missing:
-                raise ValueError("; ".join(missing))
-            return _run(jobs, stack.enter_context(_processes(arguments, console)), console)
-        return _run(jobs, _cluster(ray, arguments, console), console)
+        # What is asked for is checked before images are decoded, which may take minutes.
+        if ray is not None:
+            cluster = _cluster(ray, arguments, console)
+            _prepare_data(jobs, arguments.data)
+            return _run(jobs, cluster, console)
+        device = options.device_named(arguments.device)
+        # Here and not run by run. On a cluster the nodes have the data, and this machine need not.
+        if missing := _prepare_data(jobs, arguments.data):
+            raise ValueError("; ".join(missing))
+        return _run(jobs, stack.enter_context(_processes(device, arguments, console)), console)
 
 
 def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
@@ -86,13 +90,13 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _processes(arguments: argparse.Namespace, console: "Console") -> Iterator["Processes"]:
+def _processes(device: "torch.device", arguments: argparse.Namespace, console: "Console") -> Iterator["Processes"]:
     """The processes of this machine, which they share."""
     from adaste.console import Quiet
     from adaste.studies.mps import shared_gpu
     from adaste.studies.study import Processes
 
-    device, count = options.device_named(arguments.device), arguments.processes or 1
+    count = arguments.processes or 1
     share = max(1, (os.cpu_count() or 1) // count)
     sharing = device.type == "cuda" and count > 1 and not arguments.no_mps
     threads = arguments.threads or (share if device.type == "cpu" else None)

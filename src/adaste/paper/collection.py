@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -113,7 +113,11 @@ def collect(root: Path) -> Collection:
     if not root.is_dir():
         raise ValueError(f"{root} is no folder: results are folders of runs, as `adaste train` and `study` write them")
     runs, problems = list[Run](), list[Problem]()
-    for folder in _folders(root):
+
+    def closed(error: OSError) -> None:
+        problems.append(Problem(Path(error.filename), f"cannot be read ({error.strerror})"))
+
+    for folder in _folders(root, closed):
         try:
             runs.append(read_run(folder))
         except (ValueError, OSError) as error:
@@ -173,7 +177,7 @@ def _read_recipe(folder: Path) -> Recipe:
     named = DIGEST.search(folder.name)
     # A field that recipes of another version lack changes the digest, and not what the run was.
     if named and named[1] != recipe.digest and not _versions_that_made(folder):
-        raise ValueError(f"damaged: its name ends in {named[1]}, and the digest of its recipe is {recipe.digest}")
+        raise ValueError(f"its name ends in {named[1]}, and the digest of its recipe is {recipe.digest}")
     return recipe
 
 
@@ -190,10 +194,13 @@ def _require_sound(records: Sequence[Record], result: Result) -> None:
         raise ValueError("metrics.jsonl is damaged (the last epoch was not tested)")
 
 
-def _folders(root: Path) -> list[Path]:
-    """Those of runs, also behind links, as to another disk; each once, however many lead to it."""
+def _folders(root: Path, closed: Callable[[OSError], None]) -> list[Path]:
+    """Those of runs, also behind links, as to another disk; each once, however many lead to it.
+
+    `closed` is told of those that cannot be looked into.
+    """
     found, seen = [], set[Path]()
-    for name, below, files in os.walk(root, followlinks=True):
+    for name, below, files in os.walk(root, onerror=closed, followlinks=True):
         folder = Path(name)
         below.sort(key=lambda other: (folder.joinpath(other).is_symlink(), other))  # by its own name where it has one
         if (real := folder.resolve()) in seen:

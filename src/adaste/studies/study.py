@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from adaste.failures import forget_problem, leave_problem, read_problem
+from adaste.locks import is_taken
 from adaste.recipe import Recipe
 from adaste.records import Record
 from adaste.results import Result, best_of, claim, last_tested, read_records, read_result
@@ -82,6 +85,13 @@ def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
     own = runs / f"{name}-{recipe.digest}"
     begun = sorted(folder for folder in runs.glob(f"*-{recipe.digest}") if folder.is_dir())
     return own if own in begun or not begun else begun[0]
+
+
+def _leave_reason(folder: Path, ending: Ending) -> None:
+    """In place of a run that could not do so: it was killed, or failed early. Not where another process is at work."""
+    with suppress(OSError):  # the folder may be gone
+        if read_problem(folder) is None and not is_taken(folder):
+            leave_problem(folder, ending.problem or f"exit code {ending.code}")
 
 
 class Runner(Protocol):
@@ -227,6 +237,7 @@ class Study:
             elif self._signals and ending.by_signal:
                 self._ended[folder] = self._seen(self._jobs[folder], State.STOPPED)
             else:
+                _leave_reason(folder, ending)
                 self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
 
     def _start_others(self) -> None:
@@ -238,6 +249,7 @@ class Study:
                 if read_result(job.folder) is not None:
                     self._ended[job.folder] = self._seen(job, State.DONE)
                 else:
+                    forget_problem(job.folder)
                     self._runner.start(job)
                     self._taken.add(job.folder)
             except (OSError, ValueError) as error:

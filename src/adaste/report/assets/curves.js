@@ -74,8 +74,8 @@ function showAll() {
 
 function chooseFamily(family) {
   Object.assign(curves, { family, length: null });
-  if (curves.figure && fitsFamily(curves.figure, family)) return;
-  if (curves.figure) leaveFigure({ like: null });
+  if (curves.like && !fitsFamily(curves.like, family)) leaveFigure({ like: null });
+  if (curves.figure) return;
   const filled = placesWithRuns(family);
   if (!curves.places.some((place) => filled.includes(place))) curves.places = filled.slice(0, 1);
   if (!showsRuns()) showAll();
