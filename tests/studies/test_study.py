@@ -29,6 +29,15 @@ def job(name: str, runs: Path, epochs: int = 2) -> Job:
     return Job(name, made, folder_of(name, made, runs))
 
 
+def job_of_a_child_that(does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    """A job with its folder; whoever makes it is a line of shell."""
+    program(tmp_path, "python", does)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    mine = job("digits-mlp-bop", tmp_path / "runs")
+    mine.folder.mkdir(parents=True)
+    return mine
+
+
 def test_a_study_runs_what_is_not_finished_and_a_failure_stops_nobody_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,10 +255,7 @@ def test_records_of_the_same_moment_are_all_seen(tmp_path: Path) -> None:
 def test_the_reason_of_a_failure_is_forgotten_when_the_run_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(tmp_path, "python", "exit 0")
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    mine = job("digits-mlp-bop", tmp_path / "runs")
-    mine.folder.mkdir(parents=True)
+    mine = job_of_a_child_that("exit 0", tmp_path, monkeypatch)
     leave_problem(mine.folder, "killed by SIGKILL")
     Study([mine], Processes()).run(lambda statuses: None)
     assert read_problem(mine.folder) is None
@@ -258,10 +264,7 @@ def test_the_reason_of_a_failure_is_forgotten_when_the_run_begins_again(
 def test_a_study_says_nothing_in_a_folder_where_another_process_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(tmp_path, "python", "exit 1")
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    mine = job("digits-mlp-bop", tmp_path / "runs")
-    mine.folder.mkdir(parents=True)
+    mine = job_of_a_child_that("exit 1", tmp_path, monkeypatch)
     with alone_in(mine.folder):
         (status,) = Study([mine], Processes()).run(lambda statuses: None)
     assert status.state is State.FAILED
