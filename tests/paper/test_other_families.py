@@ -86,7 +86,7 @@ def test_every_rate_of_ours_falls_to_zero_along_a_cosine_but_that_of_proxquant()
 
 
 @pytest.mark.parametrize("family", ["paper", "released", "ours"])
-@pytest.mark.parametrize("method", ["bayesbinn", "adaste-annealed"])
+@pytest.mark.parametrize("method", ["bayesbinn", "adaste", "adaste-annealed"])
 def test_mixup_is_the_only_difference_of_the_rows_with_it(family: str, method: str) -> None:
     plain, mixed = (a_recipe(family, name, "tiny-imagenet-resnet18") for name in (method, f"{method}-mixup"))
     assert mixed.augmentation == (*plain.augmentation, Mixup(0.2))

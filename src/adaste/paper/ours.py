@@ -38,11 +38,11 @@ def with_mixup(make: Make) -> Make:
 
 _MAKERS = {name: under_common_recipe(method) for name, method in METHODS.items()}
 
+_WITH_MIXUP = ("bayesbinn", "adaste", "adaste-annealed")
+
 OURS = Family(
     name="ours",
     about="One common recipe for all methods: same network, 50,000 images, cosine.",
     epochs=160,
-    makers=MappingProxyType(
-        {**_MAKERS, **{f"{name}-mixup": with_mixup(_MAKERS[name]) for name in ("bayesbinn", "adaste-annealed")}}
-    ),
+    makers=MappingProxyType({**_MAKERS, **{f"{name}-mixup": with_mixup(_MAKERS[name]) for name in _WITH_MIXUP}}),
 )

@@ -78,6 +78,7 @@ PAPER = Family(
             "bayesbinn": bayes_binn_on_all_images,
             "bayesbinn-mixup": with_mixup(bayes_binn_on_all_images),
             "adaste": adaste,
+            "adaste-mixup": with_mixup(adaste),
             "adaste-annealed": adaste_annealed,
             "adaste-annealed-mixup": with_mixup(adaste_annealed),
         }

@@ -41,6 +41,7 @@ _MAKERS: dict[str, Make] = {
     "bayesbinn": bayes_binn,
     "bayesbinn-mixup": with_mixup(bayes_binn),
     "adaste": adaste,
+    "adaste-mixup": with_mixup(adaste),
     "adaste-annealed": adaste_annealed,
     "adaste-annealed-mixup": with_mixup(adaste_annealed),
 }

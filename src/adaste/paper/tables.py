@@ -81,7 +81,7 @@ TABLES = MappingProxyType(
                 "Tiny ImageNet and Imagenette, with and without mixup",
                 published.TABLE_2_COLUMNS,
                 published.TABLE_2_ROWS,
-                NO_NOTES,
+                published.TABLE_2_MARKS,
             ),
             Table(
                 "ablation",
