@@ -21,12 +21,12 @@ SECONDS_PER_IMAGE = MappingProxyType(
         "cifar100-resnet18": 0.670 / 50_000,
         "cifar10-vgg16": 0.508 / 50_000,
         "cifar100-vgg16": 0.508 / 50_000,
-        "tiny-imagenet-resnet18": 0.670 / 50_000,
+        "tiny-imagenet-resnet18": 1.396 / 100_000,
         "imagenette-resnet18": 49 * 0.670 / 50_000,
     }
 )
-"""On one H200 (results/benchmarks/training-h200.json: four ResNet-18 at a time, one VGG-16). Tiny ImageNet's maps are
-as large as CIFAR's behind the strided stem, Imagenette's have 49 times the pixels; these two are not measured."""
+"""On one H200 (results/benchmarks/training-h200.json: four ResNet-18 at a time, one VGG-16; Tiny ImageNet: the runs of 200
+epochs in results/runs, three at a time). Imagenette's maps have 49 times the pixels of CIFAR's; it is not measured."""
 
 
 @dataclass(frozen=True)
