@@ -25,8 +25,8 @@ SECONDS_PER_IMAGE = MappingProxyType(
         "imagenette-resnet18": 49 * 0.670 / 50_000,
     }
 )
-"""On one H200 (results/benchmarks/training-h200.json: four ResNet-18 at a time, one VGG-16; Tiny ImageNet: the runs of 200
-epochs in results/runs, three at a time). Imagenette's maps have 49 times the pixels of CIFAR's; it is not measured."""
+"""On one H200: results/benchmarks/training-h200.json (four ResNet-18 at a time, one VGG-16); for Tiny ImageNet the runs
+of 200 epochs in results/runs (three at a time). Imagenette's maps have 49 times the pixels of CIFAR's: not measured."""
 
 
 @dataclass(frozen=True)
