@@ -5,8 +5,8 @@
  *     if (adaste_run(network, images, count, outputs)) puts(adaste_last_error());
  *     adaste_free(network);
  *
- * A network may be used by several threads; their calls wait for each other. A NULL where something must be is a failure
- * of every function but adaste_free, and does no harm. Messages are UTF-8 without control characters.
+ * A network may be used by several threads; their calls wait for each other. A NULL where something must be is a
+ * failure of every function but adaste_free, and does no harm. Messages are UTF-8 without control characters.
  */
 #ifndef ADASTE_RUNTIME_H
 #define ADASTE_RUNTIME_H

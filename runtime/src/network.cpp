@@ -110,9 +110,12 @@ std::vector<NodeFacts> Network::nodes() const {
   for (const Step& step : steps_) {
     const Node& node = *step.node;
     const auto output = static_cast<size_t>(node.output);
-    const int64_t weights = step.kernel == nullptr ? 0 : node.shape.out_channels * static_cast<int64_t>(window_size(node.shape));
-    result.push_back({node.name, graph_.names[output], graph_.values[output], weights, node.binary,
-                      step.kernel == nullptr ? nullptr : step.kernel->name});
+    NodeFacts facts{node.name, graph_.names[output], graph_.values[output], 0, node.binary, nullptr};
+    if (step.kernel != nullptr) {
+      facts.weights = node.shape.out_channels * static_cast<int64_t>(window_size(node.shape));
+      facts.kernel = step.kernel->name;
+    }
+    result.push_back(std::move(facts));
   }
   return result;
 }

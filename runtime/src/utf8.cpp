@@ -54,7 +54,8 @@ bool printable(uint32_t code_point) {
 void append_escape(std::string& to, uint32_t code_point) {
   const int digits = code_point < 0x100 ? 2 : 4;
   to += digits == 2 ? "\\x" : "\\u";
-  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) to.push_back("0123456789abcdef"[(code_point >> shift) & 15U]);
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4)
+    to.push_back("0123456789abcdef"[(code_point >> shift) & 15U]);
 }
 
 }  // namespace
