@@ -123,7 +123,8 @@ int adaste_run_bytes(adaste_network* network, const uint8_t* images, size_t coun
 
 int adaste_calibrate(adaste_network* network, const float* images, size_t count) {
   return guarded(-1, [&] {
-    network->network.calibrate({images, nullptr, checked_count(network, images, count)});
+    const int64_t checked = checked_count(network, images, count);
+    network->network.calibrate({images, nullptr, checked});
     return 0;
   });
 }
