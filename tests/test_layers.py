@@ -8,7 +8,7 @@ import pytest
 import adaste
 
 ROWS = [
-    {"extras", "checks", "locks", "warned"},
+    {"extras", "checks", "locks", "untrusted", "warned"},
     {"schedules", "records", "signals", "startup", "compiling", "leftovers", "drawing"},
     {"histogram"},
     {"files", "serial"},

@@ -5,7 +5,8 @@
  *     if (adaste_run(network, images, count, outputs)) puts(adaste_last_error());
  *     adaste_free(network);
  *
- * A network may be used by several threads; their calls wait for each other.
+ * A network may be used by several threads; their calls wait for each other. A NULL where something must be is a
+ * failure of every function but adaste_free, and does no harm. Messages are UTF-8 without control characters.
  */
 #ifndef ADASTE_RUNTIME_H
 #define ADASTE_RUNTIME_H
@@ -34,15 +35,16 @@ ADASTE_API adaste_network* adaste_load_file(const char* path, int threads, int i
 ADASTE_API adaste_network* adaste_load_memory(const void* bytes, size_t size, int threads, int int8);
 ADASTE_API void adaste_free(adaste_network* network);
 
-/* Channels, height and width of its images, and how many numbers it computes for each. */
+/* Channels, height and width of its images, 0 on failure; and how many numbers it computes for each, -1 on failure. */
 ADASTE_API void adaste_input_shape(const adaste_network* network, int shape[3]);
 ADASTE_API int adaste_output_size(const adaste_network* network);
 
 /* The name of a class; NULL where there is none. */
 ADASTE_API const char* adaste_class_name(const adaste_network* network, int number);
 
-/* Writes count * adaste_output_size numbers; 0, or -1 on failure. Images are float32 (count, channels, height, width),
- * already normalised, or bytes (count, height, width, channels), which are normalised as the file says. */
+/* Writes count * adaste_output_size numbers; 0, or -1 on failure, also where so many images could not be in memory.
+ * Images are float32 (count, channels, height, width), already normalised, or bytes (count, height, width, channels),
+ * which are normalised as the file says. With a count of 0 images and outputs may be NULL. */
 ADASTE_API int adaste_run(adaste_network* network, const float* images, size_t count, float* outputs);
 ADASTE_API int adaste_run_bytes(adaste_network* network, const uint8_t* images, size_t count, float* outputs);
 

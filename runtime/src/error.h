@@ -7,6 +7,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "utf8.h"
+
 namespace adaste {
 
 class Error : public std::runtime_error {
@@ -16,7 +18,15 @@ class Error : public std::runtime_error {
 
 // The parts of messages. No streams: they depend on the locale, and crash in a module that brings its own copy of the
 // standard library.
-inline void append(std::string& message, std::string_view part) { message += part; }
+// Parts may come from a stranger's file, and messages are printed: what a terminal would obey is escaped. Strings are
+// names from a file and are cut as well; views and literals are not.
+inline void append(std::string& message, std::string_view part) { append_printable(message, part); }
+inline void append(std::string& message, const char* part) { append_printable(message, part); }
+inline void append(std::string& message, const std::string& part) {
+  constexpr size_t most = 100;
+  append_printable(message, std::string_view(part).substr(0, most));
+  if (part.size() > most) message += "...";
+}
 
 template <class Number, std::enable_if_t<std::is_integral_v<Number>, int> = 0>
 void append(std::string& message, Number number) {

@@ -19,7 +19,7 @@ class Fields {
   // An error where there is a key that is not among these.
   void allow_only(std::initializer_list<std::string_view> keys) const;
 
-  const std::string& what() const { return what_; }
+  std::string_view what() const { return what_; }
   bool has(std::string_view key) const { return object_.find(key) != nullptr; }
   const Json& any(std::string_view key) const;
 

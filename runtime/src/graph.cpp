@@ -17,8 +17,11 @@ void check_format(const Fields& facts) {
   const int version = facts.whole("version", 0, largest);
   require(version == 1, "version must be 1, which is all this reader knows, got ", version);
   require(facts.string("bit_order") == "little", "bit_order must be 'little', got '", facts.string("bit_order"), "'");
-  static_cast<void>(facts.string("producer"));  // an error where it is no text
-  if (!facts.any("recipe").is(Json::Kind::null)) static_cast<void>(facts.string("recipe"));
+}
+
+void read_origin(const Fields& facts, Graph& graph) {
+  graph.producer = facts.string("producer");
+  if (!facts.any("recipe").is(Json::Kind::null)) graph.recipe = facts.string("recipe");
 }
 
 Extent input_extent(const Fields& input) {
@@ -27,13 +30,13 @@ Extent input_extent(const Fields& input) {
   return {shape[0], shape[1], shape[2], false};
 }
 
-std::vector<float> per_channel(const Fields& input, const char* key, int channels, bool positive) {
+std::vector<double> per_channel(const Fields& input, const char* key, int channels, bool positive) {
   if (input.any(key).is(Json::Kind::null)) return {};
-  std::vector<float> result;
+  std::vector<double> result;
   for (const double value : input.numbers(key)) {
     require(std::isfinite(static_cast<float>(value)) && (!positive || static_cast<float>(value) > 0), "'", key,
             "' of the input must be finite", positive ? " and positive" : "", ", got ", value);
-    result.push_back(static_cast<float>(value));
+    result.push_back(value);
   }
   require(result.size() == static_cast<size_t>(channels), "'", key, "' of the input must have a number for each of ",
           channels, " channels, got ", result.size());
@@ -78,6 +81,7 @@ Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits) {
   check_format(facts);
 
   Graph graph;
+  read_origin(facts, graph);
   read_input(facts, graph);
   const Json& nodes = facts.any("nodes");
   require(nodes.is(Json::Kind::array), "the nodes must be a list");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,10 @@ struct Node {
 };
 
 struct Graph {
-  std::vector<float> mean, std;  // empty where the file has none
+  std::vector<double> mean, std;  // as in the file; empty where it has none
   std::vector<std::string> classes;
+  std::optional<std::string> recipe;
+  std::string producer;
   std::vector<Extent> values;  // number 0 is the input
   std::vector<std::string> names;
   std::vector<Node> nodes;

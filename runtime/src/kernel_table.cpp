@@ -59,7 +59,7 @@ std::string forced_kernel() {
       if (kernel->name == std::string(name)) return name;
       known += text(known.empty() ? "" : ", ", kernel->name);
     }
-  fail("ADASTE_RUNTIME_KERNEL must be one of ", known, ", got '", name, "'");
+  fail("ADASTE_RUNTIME_KERNEL must be one of ", std::string_view(known), ", got '", name, "'");
 }
 
 }  // namespace adaste

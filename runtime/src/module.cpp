@@ -1,6 +1,7 @@
 // The Python module: as thin as it can be. Shapes and types are checked by its front, in Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -28,6 +29,27 @@ adaste::Network* load(const nb::bytes& path, int threads, bool int8) {
   options.threads = threads;
   options.int8 = int8;
   return new adaste::Network(bytes.data(), bytes.size(), options);
+}
+
+adaste::Network* load_bytes(const nb::bytes& content, int threads, bool int8) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(content.c_str());
+  const size_t size = content.size();
+  const nb::gil_scoped_release unlocked;
+  adaste::Options options;
+  options.threads = threads;
+  options.int8 = int8;
+  return new adaste::Network(bytes, size, options);
+}
+
+nb::list nodes(const adaste::Network& network) {
+  nb::list found;
+  for (const adaste::NodeFacts& node : network.nodes()) {
+    const nb::tuple shape = node.extent.flat
+                                ? nb::make_tuple(node.extent.channels)
+                                : nb::make_tuple(node.extent.channels, node.extent.height, node.extent.width);
+    found.append(nb::make_tuple(node.op, node.output, shape, node.weights, node.binary, node.kernel));
+  }
+  return found;
 }
 
 // The front allocates arrays of the right sizes; a wrong one must not reach memory that is not there.
@@ -76,6 +98,7 @@ NB_MODULE(_runtime, module) {
   });
   nb::class_<adaste::Network>(module, "Network")
       .def_static("load", &load, "path"_a, "threads"_a, "int8"_a, nb::rv_policy::take_ownership)
+      .def_static("load_bytes", &load_bytes, "content"_a, "threads"_a, "int8"_a, nb::rv_policy::take_ownership)
       .def_prop_ro("input_shape",
                    [](const adaste::Network& network) {
                      const adaste::Extent& input = network.input();
@@ -83,6 +106,11 @@ NB_MODULE(_runtime, module) {
                    })
       .def_prop_ro("outputs", &adaste::Network::outputs)
       .def_prop_ro("classes", &adaste::Network::classes)
+      .def_prop_ro("mean", &adaste::Network::mean)
+      .def_prop_ro("std", &adaste::Network::std)
+      .def_prop_ro("recipe", &adaste::Network::recipe)
+      .def_prop_ro("producer", &adaste::Network::producer)
+      .def_prop_ro("nodes", &nodes)
       .def_prop_ro("kernels", &adaste::Network::kernels)
       .def_prop_ro("threads", &adaste::Network::threads)
       .def_prop_ro("memory_bytes", &adaste::Network::memory_bytes)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "error.h"
 #include "input.h"
@@ -40,6 +41,8 @@ Network::Network(const uint8_t* bytes, size_t size, const Options& options) : op
   require(options.threads >= 1 && options.threads <= most_threads, "threads must be 1 to ", most_threads, ", got ",
           options.threads);
   graph_ = read_graph(bytes, size, options_.limits);
+  mean_.assign(graph_.mean.begin(), graph_.mean.end());
+  std_.assign(graph_.std.begin(), graph_.std.end());
   plan_ = make_plan(graph_);
   check_memory();
   choose_kernels();
@@ -102,6 +105,26 @@ std::vector<std::pair<std::string, std::string>> Network::kernels() const {
   return result;
 }
 
+std::vector<NodeFacts> Network::nodes() const {
+  std::vector<NodeFacts> result;
+  for (const Step& step : steps_) {
+    const Node& node = *step.node;
+    const auto output = static_cast<size_t>(node.output);
+    NodeFacts facts{node.name, graph_.names[output], graph_.values[output], 0, node.binary, nullptr};
+    if (step.kernel != nullptr) {
+      facts.weights = node.shape.out_channels * static_cast<int64_t>(window_size(node.shape));
+      facts.kernel = step.kernel->name;
+    }
+    result.push_back(std::move(facts));
+  }
+  return result;
+}
+
+int64_t Network::most_images() const {
+  const int64_t numbers = std::max<int64_t>(input().elements(), outputs());
+  return PTRDIFF_MAX / (numbers * static_cast<int64_t>(sizeof(float)));
+}
+
 // A fork leaves a child without the threads; it starts its own.
 void Network::use_own_threads() {
   if (process_ == getpid()) return;
@@ -142,7 +165,7 @@ void Network::read_images(const Images& images, int64_t first, int count) {
   workers_->run(count, [&](int image) {
     const int64_t from = (first + image) * extent.elements();
     if (images.floats == nullptr)
-      read_bytes(pixels, extent.channels, images.bytes + from, graph_.mean, graph_.std, to + image * extent.elements());
+      read_bytes(pixels, extent.channels, images.bytes + from, mean_, std_, to + image * extent.elements());
     else if (!read_floats(pixels, extent.channels, images.floats + from, to + image * extent.elements()))
       good = false;
   });

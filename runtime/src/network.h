@@ -28,6 +28,15 @@ struct Images {
   int64_t count;
 };
 
+// A node for people: its name in the file, what it computes, its weights and who computes with them.
+struct NodeFacts {
+  std::string op, output;
+  Extent extent;
+  int64_t weights;     // 0 where it has none
+  bool binary;         // else they are float32
+  const char* kernel;  // null where it has no weights
+};
+
 class Network {
  public:
   // From the bytes of a file, which are not needed afterwards.
@@ -39,7 +48,17 @@ class Network {
   const Extent& input() const { return graph_.values[0]; }
   int outputs() const { return graph_.values[static_cast<size_t>(graph_.output)].channels; }
   const std::vector<std::string>& classes() const { return graph_.classes; }
+  const std::vector<double>& mean() const { return graph_.mean; }  // empty, like std, where the file has none
+  const std::vector<double>& std() const { return graph_.std; }
+  const std::optional<std::string>& recipe() const { return graph_.recipe; }
+  const std::string& producer() const { return graph_.producer; }
   int threads() const { return options_.threads; }
+
+  // The nodes in the order of execution.
+  std::vector<NodeFacts> nodes() const;
+
+  // The most images of one call: those and their outputs are no larger than an object may be.
+  int64_t most_images() const;
 
   // For every layer with weights its name and its kernel's.
   std::vector<std::pair<std::string, std::string>> kernels() const;
@@ -86,6 +105,7 @@ class Network {
   Graph graph_;
   Options options_;
   Plan plan_;
+  std::vector<float> mean_, std_;  // what bytes are normalised with
   int64_t images_at_once_ = 1;
   std::vector<Step> steps_;
   Memory activations_, scratch_;

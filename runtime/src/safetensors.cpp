@@ -11,6 +11,7 @@
 #include "crc32.h"
 #include "error.h"
 #include "fields.h"
+#include "file_kind.h"
 #include "json.h"
 
 namespace adaste {
@@ -96,9 +97,26 @@ std::string checksum(const std::string& description, const uint8_t* data, size_t
   return digits;
 }
 
-std::string checked_description(const Json* metadata, const uint8_t* data, size_t size) {
+// Is this what a run says of its network? Where it is no JSON it says nothing.
+bool is_of_run(const std::string& description) {
+  try {
+    return Json::parse(description).find("record") != nullptr;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Refuses other safetensors files, by what they are rather than by what is first wrong with their tensors.
+void check_is_packed(const Json* metadata) {
   require(metadata != nullptr, "no packed network: the header has no __metadata__");
   const Fields fields(*metadata, "__metadata__");
+  require(fields.has("adaste"), "no packed network: its __metadata__ lacks the key 'adaste'");
+  require(fields.has("crc32") || !is_of_run(fields.string("adaste")),
+          "this is a checkpoint of a run, no packed network: use `adaste export` with the run's folder");
+}
+
+std::string checked_description(const Json& metadata, const uint8_t* data, size_t size) {
+  const Fields fields(metadata, "__metadata__");
   fields.allow_only({"adaste", "crc32"});
   const std::string& description = fields.string("adaste");
   const std::string found = checksum(description, data, size);
@@ -107,25 +125,35 @@ std::string checked_description(const Json* metadata, const uint8_t* data, size_
   return description;
 }
 
-}  // namespace
-
-Container read_container(const uint8_t* bytes, size_t size) {
+// The length of the header, which is that of a safetensors file.
+uint64_t checked_header_bytes(const uint8_t* bytes, size_t size) {
   require(size >= prefix, "the file has ", size, " bytes; a safetensors file has at least ", prefix);
   const uint64_t header_bytes = little_endian(bytes);
+  const char* kind = header_bytes > most_header_bytes ? file_kind(bytes, size) : nullptr;
+  require(kind == nullptr, "not a safetensors file (it begins like ", kind, ")");
   require(header_bytes <= most_header_bytes, "the header says it has ", header_bytes, " bytes; allowed are ",
           most_header_bytes);
   require(header_bytes <= size - prefix, "the header says it has ", header_bytes, " bytes, the file has ",
           size - prefix, " after its length: it is cut off or no safetensors file");
   require(header_bytes > 0 && bytes[prefix] == '{', "no packed network: the header does not begin with {");
+  return header_bytes;
+}
+
+}  // namespace
+
+Container read_container(const uint8_t* bytes, size_t size) {
+  const uint64_t header_bytes = checked_header_bytes(bytes, size);
   const Json header = Json::parse({reinterpret_cast<const char*>(bytes) + prefix, static_cast<size_t>(header_bytes)});
   const uint8_t* data = bytes + prefix + header_bytes;
   const uint64_t data_bytes = size - prefix - header_bytes;
+  const Json* metadata = header.find("__metadata__");
+  check_is_packed(metadata);
   Container container;
   container.data_bytes = static_cast<size_t>(data_bytes);
   for (const auto& [name, entry] : header.members())
     if (name != "__metadata__") container.tensors.emplace(name, tensor_from(name, entry, data, data_bytes));
   check_coverage(container.tensors, data, data_bytes);
-  container.description = checked_description(header.find("__metadata__"), data, container.data_bytes);
+  container.description = checked_description(*metadata, data, container.data_bytes);
   return container;
 }
 

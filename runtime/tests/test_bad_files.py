@@ -226,6 +226,73 @@ def test_one_small_weight_cannot_stand_for_many(tmp_path):
     refused(tmp_path, packing.content(), "too many nodes use the same weights")
 
 
+BEGINNINGS = {
+    "a PNG": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+    "a JPEG": b"\xff\xd8\xff\xe0\0\x10JFIF",
+    "ONNX": b"\x08\x08\x12\x0cadaste 0.1.0:",
+    "ONNX without a producer": b"\x08\x0a\x3a\xff\x01\x0a\x02\x12\x03",
+    "a ZIP archive, such as a checkpoint of torch: use `adaste export`": b"PK\x03\x04\0\0\x08\x08\0\0\0\0",
+    "a numpy array": b"\x93NUMPY\x01\0v\0",
+    "text": b"nothing of the kind, but a text of some length",
+    "a pointer of Git LFS": b"version https://git-lfs.github.com/spec/v1\n",
+}
+
+
+@pytest.mark.parametrize("kind", BEGINNINGS)
+def test_a_file_of_another_kind_is_called_by_its_name(tmp_path, kind):
+    wanted = rf"not a safetensors file \(it begins like {kind.removesuffix(' without a producer')}"
+    refused(tmp_path, BEGINNINGS[kind] + bytes(100), wanted)
+    refused(tmp_path, BEGINNINGS[kind], wanted)
+    with pytest.raises(ValueError, match=wanted):
+        adaste_runtime.load_bytes(BEGINNINGS[kind])
+
+
+def of_run(facts, **more):
+    """The last.safetensors of a run: tensors as torch has them, and what is known of the training."""
+    header = {
+        "__metadata__": {"adaste": json.dumps(facts), **more},
+        "norm.num_batches_tracked": {"dtype": "I64", "shape": [], "data_offsets": [0, 8]},
+    }
+    return long_header(json.dumps(header).encode()) + bytes(8)
+
+
+def test_the_network_of_a_run_is_called_a_checkpoint(tmp_path):
+    content = of_run({"recipe": {}, "record": {"epoch": 1}, "classes": ["a"]})
+    refused(tmp_path, content, "this is a checkpoint of a run, no packed network: use `adaste export`")
+    refused(tmp_path, of_run({"recipe": {}}), "dtype I64")
+    refused(tmp_path, of_run([]), "dtype I64")
+    refused(tmp_path, of_run({"record": 1}, crc32="0"), "dtype I64")
+    other = {"__metadata__": {"format": "pt"}, "w": {"dtype": "F16", "shape": [1], "data_offsets": [0, 2]}}
+    refused(tmp_path, long_header(json.dumps(other).encode()) + b"\0\0", "its __metadata__ lacks the key 'adaste'")
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\n", "\0", "\x7f", "\x85", "\u202e", "\u2028", "\ufeff"])
+def test_messages_escape_what_a_file_says(tmp_path, letter):
+    for content in (
+        spoiled(0, op=f"a{letter}b"),
+        spoiled(0, **{f"a{letter}b": 1}),
+        spoiled(1, inputs=[f"a{letter}b"]),
+        described(output=f"a{letter}b"),
+        described(**{f"a{letter}b": 1}),
+        with_tensor(f"a{letter}b", np.zeros(3, np.float32)),
+        with_header(lambda header: header.update({f"a{letter}b": 1})),
+        with_header(lambda header: header["__metadata__"].update(crc32=f"a{letter}b")),
+        with_entry(dtype=f"a{letter}b"),
+    ):
+        code = ord(letter)
+        escape = rf"\x{code:02x}" if code < 0x100 else rf"\u{code:04x}"
+        with pytest.raises(ValueError) as caught:
+            adaste_runtime.load_bytes(content)
+        assert str(caught.value).isprintable() and f"a{escape}b" in str(caught.value)
+
+
+def test_messages_quote_at_most_100_bytes_of_a_name():
+    for content in (spoiled(0, **{1000 * "x": 1}), with_header(lambda header: header.update({1000 * "é": {}}))):
+        with pytest.raises(ValueError, match=r"\.\.\.'") as caught:
+            adaste_runtime.load_bytes(content)
+        assert len(str(caught.value)) < 200
+
+
 def test_what_is_no_file_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there is no such file"):
         adaste_runtime.load(tmp_path / "nothing")
@@ -238,6 +305,9 @@ def test_what_is_no_file_is_refused(tmp_path):
     path = good().write(tmp_path)
     with pytest.raises(ValueError, match="path must be text without NUL"):
         adaste_runtime.load(f"{path}\0.txt")
+    for content in (good().content(), bytearray(5), memoryview(b"abc")):
+        with pytest.raises(ValueError, match=r"got (bytes|bytearray|memoryview); load_bytes takes the content of a"):
+            adaste_runtime.load(content)
 
 
 @pytest.mark.parametrize("name", ["with a space", "größe 日本", os.fsdecode(b"\xff")])

@@ -1,6 +1,8 @@
 import builtins
+import json
 from importlib.util import find_spec
 
+import adaste_runtime
 import numpy as np
 import pytest
 from adaste_runtime.cli import main, ranking
@@ -151,3 +153,91 @@ def test_without_pillow_pictures_are_refused_and_arrays_are_not(model, tmp_path,
     monkeypatch.setattr(builtins, "__import__", without_pillow)
     assert main([str(model), str(tmp_path / "red.png")]) == 2
     assert "pip install adaste-runtime[images]" in capsys.readouterr().err
+
+
+def test_the_version_needs_no_model(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"adaste-run {adaste_runtime.__version__}\n"
+
+
+def test_json_holds_the_top_classes_of_every_image(model, tmp_path, capsys):
+    images = floats(np.random.default_rng(1), 2, 3, 12, 10)
+    np.save(tmp_path / "images.npy", images)
+    assert main([str(model), str(tmp_path / "images.npy"), "--top", "3", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["file"], line["image"]) for line in lines] == [(str(tmp_path / "images.npy"), i) for i in (0, 1)]
+    for line, logits in zip(lines, adaste_runtime.load(model)(images), strict=True):
+        order = np.argsort(-logits)[:3]
+        assert [(each["class"], each["name"]) for each in line["top"]] == [(i, f"class {i}") for i in order]
+        assert [np.float32(each["logit"]) for each in line["top"]] == list(logits[order])
+        assert 0 < sum(each["share"] for each in line["top"]) <= 1
+
+
+def test_json_has_no_names_where_the_file_has_none_and_only_ascii(tmp_path, capsys):
+    packing = Packing(shape=(2, 1, 1))
+    packing.node("flatten")
+    np.save(tmp_path / "größe.npy", np.zeros((2, 1, 1), np.float32))
+    assert main([str(packing.write(tmp_path)), str(tmp_path / "größe.npy"), "--json"]) == 0
+    out = capsys.readouterr().out
+    assert out.isascii() and [each["name"] for each in json.loads(out)["top"]] == [None, None]
+
+
+def test_json_of_a_benchmark_has_the_percentiles(model, capsys):
+    assert main([str(model), "--bench", "--seconds", "0.01", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["calls"] >= 20 and found["threads"] == 1 and found["kernels"]
+    assert list(found["milliseconds"]) == ["best", "50 %", "90 %", "99 %"]
+    assert found["milliseconds"]["best"] <= found["milliseconds"]["99 %"]
+
+
+def test_a_description_for_people_and_one_for_programs(model, capsys):
+    assert main([str(model), "--describe"]) == 0
+    out = capsys.readouterr().out
+    assert f"{model}: {model.stat().st_size:,} bytes, written by tests" in out
+    for words in ("3 x 12 x 10", "mean 0.5 0.5 0.5", "7: class 0, class 1", "recipe   not said", "16 x 12 x 10"):
+        assert words in out
+    assert "27,712 of 1 bit, 600 of 32 bits" in out
+    assert main([str(model), "--describe", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    wanted = {"file": str(model), "bytes": model.stat().st_size, **adaste_runtime.load(model).describe()}
+    assert found == json.loads(json.dumps(wanted))
+
+
+def test_a_description_escapes_what_a_terminal_would_obey(tmp_path, capsys):
+    packing = residual_network(np.random.default_rng(0))[0]
+    packing.facts.update(producer="\x1b[2J", recipe="\r\n", classes=["\u202e"] * 7)
+    assert main([str(packing.write(tmp_path)), "--describe"]) == 0
+    out = capsys.readouterr().out
+    assert out.replace("\n", "").isprintable()
+    assert all(escape in out for escape in (r"\x1b[2J", r"\r\n", r"\u202e"))
+
+
+def test_a_description_names_ten_classes(tmp_path, capsys):
+    packing = residual_network(np.random.default_rng(0), classes=30)[0]
+    assert main([str(packing.write(tmp_path)), "--describe"]) == 0
+    assert "30: class 0, " in (out := capsys.readouterr().out) and "class 9 and 20 more\n" in out
+
+
+@pytest.mark.parametrize("option", ["--describe", "--bench"])
+def test_what_takes_no_images_refuses_them(model, capsys, option):
+    assert main([str(model), "picture.png", option]) == 2
+    assert "take no images" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_outputs_that_are_not_finite_are_no_classes(tmp_path, capsys, options):
+    packing = Packing(shape=(2, 1, 1))
+    packing.node("flatten")
+    packing.linear(np.full((2, 2), 3e38, np.float32))
+    np.save(tmp_path / "image.npy", np.full((2, 1, 1), 3e38, np.float32))
+    assert main([str(packing.write(tmp_path)), str(tmp_path / "image.npy"), *options]) == 2
+    out, err = capsys.readouterr()
+    assert not out and "image.npy: the outputs are not finite" in err
+
+
+def test_the_network_of_a_run_and_a_picture_are_no_models(tmp_path, capsys):
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
+    assert main([str(tmp_path / "a.png"), "b.png"]) == 2
+    assert capsys.readouterr().err.endswith("a.png: not a safetensors file (it begins like a PNG)\n")

@@ -3,9 +3,11 @@ import multiprocessing
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
+from adaste_runtime import _runtime
 from networks import floats, residual_network, signs
 from packing import Packing
 
@@ -146,6 +148,15 @@ def test_a_kernel_can_be_forced(loaded, rng, monkeypatch):
     monkeypatch.setenv("ADASTE_RUNTIME_KERNEL", "slide rule")
     with pytest.raises(ValueError, match=r"ADASTE_RUNTIME_KERNEL must be one of .*scalar.*, got 'slide rule'"):
         loaded(packing)
+
+
+def test_the_readme_names_every_kernel_that_can_be_forced(loaded, rng, monkeypatch):
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    for name in {*_runtime.binary_kernels(), *_runtime.int8_kernels(), *_runtime.float_kernels()}:
+        assert f"`{name}`" in readme
+        monkeypatch.setenv("ADASTE_RUNTIME_KERNEL", name)
+        loaded(residual_network(rng)[0])
+    assert "ADASTE_RUNTIME_KERNEL" in readme
 
 
 def test_threads_of_python_may_share_a_network(loaded, rng):

@@ -17,6 +17,7 @@ from adaste.network import build_network, dtype_of
 from adaste.recipe import Recipe
 from adaste.records import Record
 from adaste.results import read_recipe
+from adaste.untrusted import kind_of_file, printable
 
 NETWORKS = ("last", "best")
 """The networks a run leaves behind."""
@@ -37,6 +38,8 @@ def network_of_run(folder: Path, which: str = "last") -> Exported:
     """The "last" or the "best" network of the run in `folder`."""
     if which not in NETWORKS:
         raise ValueError(f"network must be one of {', '.join(NETWORKS)}, got {which!r}")
+    if folder.is_file():
+        raise ValueError(f"{folder} is {_what_it_is(folder)}: give the folder of a run")
     recipe_file, path = folder / "recipe.json", folder / f"{which}.safetensors"
     if not recipe_file.is_file():
         raise ValueError(f"{folder} is not the folder of a run: it has no recipe.json; found: {listing(folder)}")
@@ -60,13 +63,21 @@ def read_network(path: Path) -> Exported:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
     except SafetensorError as error:
-        raise ValueError(f"{path} is truncated or no safetensors file: {error}") from error
+        kind = kind_of_file(path)
+        if kind is not None:
+            raise ValueError(f"{path} is not a safetensors file (it begins like {kind})") from error
+        raise ValueError(f"{path} is truncated or no safetensors file: {printable(str(error))}") from error
+    if "crc32" in metadata:
+        raise ValueError(
+            f"{path} is a packed network, which adaste.load_packed and adaste-run read: a run's own has the weights it "
+            "was trained with"
+        )
     try:
         facts = json.loads(metadata["adaste"])
         recipe = Recipe.from_json(json.dumps(facts["recipe"]))
         record, classes = Record(**facts["record"]), tuple(facts["classes"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} holds tensors, but not how they were trained: {error}") from error
+        raise ValueError(f"{path} holds tensors, but not how they were trained: {printable(str(error))}") from error
     return Exported(path, recipe, record, classes, tensors)
 
 
@@ -105,8 +116,16 @@ def evaluate(exported: Exported, dataset: Dataset, *, device: torch.device, engi
     return test()
 
 
+def _what_it_is(path: Path) -> str:
+    """A file that was given for the folder of a run, in words."""
+    if (path.parent / "recipe.json").is_file():
+        return f"a file of the run {path.parent}"
+    kind = kind_of_file(path)
+    return f"a file that begins like {kind}" if kind else "a file"
+
+
 def _unfit(exported: Exported, what: str) -> ValueError:
-    return ValueError(f"{exported.path} does not fit the network of its recipe: {what}")
+    return ValueError(f"{exported.path} does not fit the network of its recipe: {printable(what)}")
 
 
 def _kind(tensor: Tensor) -> str:
@@ -114,4 +133,4 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _some(classes: tuple[str, ...]) -> str:
-    return ", ".join(classes[:3]) + (", ..." if len(classes) > 3 else "")
+    return printable(", ".join(classes[:3]) + (", ..." if len(classes) > 3 else ""))

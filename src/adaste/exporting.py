@@ -11,11 +11,9 @@ from adaste.augment import Augmentation
 from adaste.data import Dataset
 from adaste.evaluate import NETWORKS, Exported, restore
 from adaste.files import write_atomically
-from adaste.packed.format import to_bytes
 from adaste.packed.graph import Graph
-from adaste.packed.onnx_file import to_onnx
 from adaste.packed.onnx_int8 import to_int8_onnx
-from adaste.packed.pack import to_graph
+from adaste.packed.pack import to_graph, writer_for
 from adaste.weights import binary_weights
 
 CPU = torch.device("cpu")
@@ -34,17 +32,14 @@ def export(exported: Exported, dataset: Dataset, path: Path, *, calibrate: int |
 
     calibrate  training images that decide on the ranges of 8-bit values; with it ONNX computes in 8-bit integers.
     """
-    if path.suffix not in (".safetensors", ".onnx"):
-        raise ValueError(f"{path} must end in .safetensors (one bit per weight) or .onnx: that says what to write")
+    write = writer_for(path)
     if path.suffix != ".onnx" and calibrate is not None:
         raise ValueError(f"8-bit integers are a form of ONNX: {path} must end in .onnx")
     if path.resolve() in [exported.path.with_name(f"{name}.safetensors").resolve() for name in NETWORKS]:
         raise ValueError(f"{path} is what the run itself has left, and would be lost: choose another name or folder")
     graph = graph_of_run(exported, dataset)
-    if path.suffix == ".safetensors":
-        content = to_bytes(graph)
-    elif calibrate is None:
-        content = to_onnx(graph)
+    if calibrate is None:
+        content = write(graph)
     else:
         content = to_int8_onnx(graph, _prepared(exported, dataset, _spread(dataset.train.images, calibrate)))
     write_atomically(path, content)

@@ -61,7 +61,7 @@ def test_a_damaged_file_and_one_that_does_not_fit_are_refused(call, trained: Pat
     first, *others = tensors
     damages = {
         "truncated": lambda: path.write_bytes(content[:-100]),
-        "no safetensors": lambda: path.write_bytes(b"nothing of the kind"),
+        "not a safetensors file (it begins like text)": lambda: path.write_bytes(b"nothing of the kind"),
         "not how they were trained": lambda: save_file(tensors, path),
         "is only in the network": lambda: save_file({name: tensors[name] for name in others}, path, facts),
         "is only in the file": lambda: save_file({**tensors, "more": tensors[first].clone()}, path, facts),
@@ -72,6 +72,14 @@ def test_a_damaged_file_and_one_that_does_not_fit_are_refused(call, trained: Pat
         damage()
         code, _, err = call("evaluate", str(run))
         assert code == 1 and words in err and len(err.splitlines()) == 1, err
+
+
+def test_errors_escape_what_a_terminal_would_obey(call, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    recipe = json.loads(call("show", "digits-mlp-bop")[1])
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps({**recipe, "\x1b[2J\u202e": 1}))
+    code, _, err = call("evaluate", str(tmp_path / "run"))
+    assert code == 1 and err.rstrip("\n").isprintable() and r"\x1b[2J\u202e is no field" in err
 
 
 def test_a_network_of_another_run_is_refused(call, trained: Path, tmp_path: Path) -> None:

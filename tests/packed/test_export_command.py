@@ -2,6 +2,8 @@
 
 import builtins
 import json
+import re
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +19,18 @@ from adaste.cli import main
 from adaste.data import load
 from adaste.evaluate import network_of_run, restore
 from adaste.exporting import export, graph_of_run
+from adaste.packed.format import to_bytes
 from adaste.packed.node import Weighted
 from adaste.packed.onnx_int8 import to_int8_onnx
 from adaste.results import read_result
 
 CPU = torch.device("cpu")
+
+
+def safetensors_of(metadata: dict[str, str]) -> bytes:
+    """A file without tensors."""
+    header = json.dumps({"__metadata__": metadata}).encode()
+    return struct.pack("<Q", len(header)) + header
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +146,50 @@ def test_what_does_not_go_together_is_refused(command, name: str, arguments: lis
 def test_a_folder_that_is_no_run_is_refused(command, tmp_path: Path) -> None:
     code, printed, _ = command("x.safetensors", run=tmp_path)
     assert code == 1 and "is not the folder of a run" in printed
+
+
+def test_a_file_given_for_a_run_is_called_by_what_it_is(command, trained: Path, tmp_path: Path) -> None:
+    picture, other = tmp_path / "picture.png", tmp_path / "other"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
+    other.write_bytes(bytes(50))
+    for path, words in (
+        (trained / "last.safetensors", f"last.safetensors is a file of the run {trained}: give the folder of a run"),
+        (picture, "picture.png is a file that begins like a PNG: give the folder of a run"),
+        (other, "other is a file: give the folder of a run"),
+    ):
+        code, printed, _ = command("x.safetensors", run=path)
+        assert code == 1 and words in printed
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\x89PNG\r\n\x1a\n" + bytes(50), "not a safetensors file (it begins like a PNG)"),
+        (b"\x08\x08\x12\x0cadaste 0.1.0:", "not a safetensors file (it begins like ONNX)"),
+        (to_bytes(every_operation()), "is a packed network, which adaste.load_packed and adaste-run read"),
+        (safetensors_of({"adaste": '{"\x1b[2J": 1}'}), "but not how they were trained: "),
+        (safetensors_of({"adaste": '{"recipe": {"kind": "\\u001b[2J"}}'}), "but not how they were trained: "),
+        (b"\x20" + bytes(7) + b'{"\x1b[2J": 1}' + b" " * 19, "is truncated or no safetensors file"),
+    ],
+    ids=["PNG", "ONNX", "packed", "escape in the metadata", "escape in the recipe", "escape in the header"],
+)
+def test_a_network_that_is_another_file_is_called_by_what_it_is(tmp_path: Path, content: bytes, words: str) -> None:
+    small_run(small_recipe(epochs=1), tmp_path / "run")
+    path = tmp_path / "run" / "last.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(words)) as caught:
+        network_of_run(path.parent)
+    assert str(caught.value).isprintable()
+
+
+def test_names_of_classes_and_tensors_are_escaped_in_errors(tmp_path: Path) -> None:
+    small_run(small_recipe(epochs=1), tmp_path / "run")
+    exported = network_of_run(tmp_path / "run")
+    tensors = {**exported.tensors, "a\x1b[2J": torch.zeros(1)}
+    for spoiled in (replace(exported, tensors=tensors), replace(exported, classes=("\x1b[2J",))):
+        with pytest.raises(ValueError, match=r"\\x1b\[2J") as caught:
+            export(spoiled, small_data(), tmp_path / "x.safetensors")
+        assert str(caught.value).isprintable()
 
 
 def test_of_several_runs_one_is_to_be_chosen(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

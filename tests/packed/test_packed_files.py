@@ -100,7 +100,16 @@ RAW = {
     "one byte less": (TINY[:-1], "truncated"),
     "one byte more": (TINY + b"\0", "bytes that belong to no tensor"),
     "an endless header": (struct.pack("<Q", 2**63) + TINY[8:], "a header may have"),
-    "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(100), "a header may have"),
+    "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(100), r"^not a safetensors file \(it begins like a PNG\)$"),
+    "ONNX": (b"\x08\x08\x12\x0cadaste 0.1.0:", r"^not a safetensors file \(it begins like ONNX\)$"),
+    "a checkpoint of torch": (b"PK\x03\x04\0\0\x08\x08" + bytes(100), "like a ZIP archive, such as .*adaste export"),
+    "text": (b"nothing of the kind, but a text of some length", r"^not a safetensors file \(it begins like text\)$"),
+    "what a run leaves": (
+        with_header({"__metadata__": {"adaste": '{"recipe": {}, "record": {}, "classes": []}'}}, b""),
+        "^this is a checkpoint of a run, no packed network: use `adaste export`",
+    ),
+    "metadata of another": (with_header({"__metadata__": {"adaste": '{"recipe": 1}'}}, b""), "__metadata__ must hold"),
+    "metadata that are no JSON": (with_header({"__metadata__": {"adaste": "{"}}, b""), "__metadata__ must hold"),
     "no object": (with_header([], b""), "must begin with {"),
     "no JSON": (with_header(b'{"a":}', b""), "the header is not valid JSON"),
     "no UTF-8": (with_header(b'{"\xff":1}', b""), "the header is not valid JSON"),
@@ -295,3 +304,26 @@ def test_the_error_names_the_file(tmp_path) -> None:
     path.write_bytes(TINY[:-1])
     with pytest.raises(ValueError, match=r"broken\.safetensors: the file is truncated"):
         adaste.load_packed(path)
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\n", "\0", "\x85", "\u202e"])
+def test_errors_escape_what_a_file_says(letter: str) -> None:
+    name = f"a{letter}b" + 1000 * "x"
+    for change in (
+        fact("format", name),
+        fact("output", name),
+        fact(name, 1),
+        node("relu", "op", name),
+        node("relu", name, 1),
+        node("relu", "inputs", [name]),
+        node("add", "output", name),
+        node("convolution", "kind", name),
+        node("linear", "scale", name),
+        lambda parts: parts.tensors.__setitem__(name, 1),
+        tensor("t2.scale", "dtype", name),
+    ):
+        parts = taken_apart(WHOLE)
+        change(parts)
+        with pytest.raises(ValueError) as caught:
+            from_bytes(parts.bytes())
+        assert str(caught.value).isprintable() and len(str(caught.value)) < 400

@@ -17,10 +17,14 @@ from networks_to_pack import (
     logits_of,
 )
 from PIL import Image
+from small_runs import small_data, small_recipe, small_run
 
 import adaste
 from adaste.data.pictures import read_square
-from adaste.packed.format import to_bytes
+from adaste.evaluate import network_of_run
+from adaste.exporting import export
+from adaste.packed.format import from_bytes, to_bytes
+from adaste.untrusted import BEGINNINGS
 
 runtime = pytest.importorskip("adaste_runtime", reason="the runtime is not built: make .venv/runtime")
 
@@ -68,3 +72,31 @@ def test_a_picture_is_turned_for_adaste_run_as_it_was_in_training(tmp_path: Path
     Image.fromarray(pixels).save(tmp_path / "picture.jpg", exif=exif)
     found = read_square(tmp_path / "picture.jpg", 12)
     np.testing.assert_array_equal(read_images(tmp_path / "picture.jpg", (3, 12, 12))[0], found)
+
+
+@pytest.mark.parametrize("begin", [*BEGINNINGS, b"\x08\x0a\x3a\xff", b"a text of some letters that has no end"])
+def test_the_runtime_calls_a_file_of_another_kind_the_same(begin: bytes) -> None:
+    content = begin + bytes(4) + b"~" * 20 if begin[0] != ord("a") else begin
+    with pytest.raises(ValueError, match="not a safetensors file") as ours:
+        from_bytes(content)
+    with pytest.raises(ValueError, match="not a safetensors file") as of_the_runtime:
+        runtime.load_bytes(content)
+    assert str(of_the_runtime.value) == str(ours.value)
+
+
+def test_the_network_of_a_run_is_called_the_same_and_facts_of_a_file_are(tmp_path: Path) -> None:
+    small_run(small_recipe(epochs=1), tmp_path / "run")
+    path = tmp_path / "run" / "last.safetensors"
+    said = []
+    for load in (adaste.load_packed, runtime.load):
+        with pytest.raises(ValueError, match=r"this is a checkpoint of a run, .* use `adaste export`") as caught:
+            load(path)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    packed = tmp_path / "packed.safetensors"
+    export(network_of_run(path.parent), small_data(), packed)
+    graph, net = adaste.load_packed(packed).graph, runtime.load_bytes(packed.read_bytes())
+    assert (net.input_shape, net.mean, net.std, tuple(net.classes)) == (
+        graph.input_shape, graph.mean, graph.std, graph.classes,
+    )  # fmt: skip
+    assert (net.describe()["recipe"], net.describe()["producer"]) == (graph.recipe, graph.producer)

@@ -217,7 +217,7 @@ def test_packing_inside_binarized_gives_the_weights_of_the_optimizer(tmp_path: P
     images = torch.randn(8, 1, 4, 4)
     model(images).square().mean().backward()
     optimizer.step()
-    with pytest.raises(ValueError, match=r"1\.weight is not binary: .*with optimizer\.binarized\(model\)"):
+    with pytest.raises(ValueError, match=r"(?s)1\.weight is not binary: .*with optimizer\.binarized\(model\)"):
         adaste.pack(model, images)
     with optimizer.binarized(model):
         assert_packed(model, images, tmp_path)
@@ -236,15 +236,19 @@ def test_facts_go_into_the_file(tmp_path: Path) -> None:
 
 
 def test_a_loaded_network_refuses_images_of_another_size(tmp_path: Path) -> None:
-    adaste.pack(nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), path=tmp_path / "m")
+    adaste.pack(
+        nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), path=tmp_path / "m.safetensors"
+    )
     with pytest.raises(ValueError, match=r"images must be \(n, 1, 2, 2\), got \(1, 1, 2, 3\)"):
-        adaste.load_packed(tmp_path / "m")(torch.ones(1, 1, 2, 3))
+        adaste.load_packed(tmp_path / "m.safetensors")(torch.ones(1, 1, 2, 3))
 
 
 def test_a_loaded_network_refuses_bytes(tmp_path: Path) -> None:
-    adaste.pack(nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), path=tmp_path / "m")
+    adaste.pack(
+        nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), path=tmp_path / "m.safetensors"
+    )
     with pytest.raises(ValueError, match=r"normalised with mean and std, got torch\.uint8"):
-        adaste.load_packed(tmp_path / "m")(torch.ones(1, 1, 2, 2, dtype=torch.uint8))
+        adaste.load_packed(tmp_path / "m.safetensors")(torch.ones(1, 1, 2, 2, dtype=torch.uint8))
 
 
 def after(*layers: nn.Module, channels: int = 4) -> nn.Module:
@@ -371,6 +375,123 @@ def test_an_example_that_is_not_finite_is_refused(number: float) -> None:
         adaste.pack(nn.Flatten(), torch.full((1, 1, 2, 2), number))
 
 
+def test_a_model_whose_own_outputs_are_not_finite_is_told_so_and_where_it_begins() -> None:
+    images = torch.ones(2, 1, 2, 2)
+    model = nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 3)), nn.BatchNorm1d(3), binarized(nn.Linear(3, 2)))
+    with torch.no_grad():
+        model[2].running_var[1] = float("nan")
+    with pytest.raises(ValueError, match=r"own outputs are not finite: 4 of 4 .* numbers are in 2\.running_var$"):
+        adaste.pack(model, images)
+    large = nn.Sequential(nn.Flatten(), Function(lambda x: (x * 1e30) * 1e30))
+    with pytest.raises(
+        ValueError, match=r"own outputs are not finite: 8 of 8 .* its parameters and buffers are finite"
+    ):
+        adaste.pack(large, images)
+
+
+def test_all_layers_that_cannot_be_packed_are_listed_at_once() -> None:
+    layers = (
+        nn.GELU(),
+        nn.Conv2d(4, 4, 3, dilation=2),
+        nn.GELU(),
+        nn.GroupNorm(2, 4),
+        nn.MaxPool2d(2, dilation=2),
+        nn.Flatten(),
+        nn.Linear(4 * 4, 3),
+        nn.Softmax(1),
+    )
+    with pytest.raises(ValueError) as caught:
+        adaste.pack(after(*layers), torch.randn(1, 3, 11, 11))
+    head, *lines, advice = str(caught.value).splitlines()
+    assert head == "the model cannot be packed:"
+    assert [line.strip() for line in lines] == [
+        "the GELU at '1', the GELU at '3' compute aten.gelu.default, which has no place in the file",
+        "the Conv2d at '2', the MaxPool2d at '5': dilation must be 1, got [2, 2]",
+        "the GroupNorm at '4' computes aten.group_norm.default, which has no place in the file",
+        "the Softmax at '8' computes aten.softmax.int, which has no place in the file",
+    ]
+    assert advice.startswith("A packed network may have convolutions") and "Leave out a softmax" in advice
+
+
+def test_what_only_follows_from_a_layer_that_cannot_be_packed_is_not_listed() -> None:
+    class Tokens(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.flatten(2).transpose(1, 2)
+
+    layers = (Tokens(), nn.Linear(4, 4), Function(lambda x: x.mean(1)), nn.Linear(4, 3))
+    with pytest.raises(ValueError, match=r"^the Tokens at '1' .*computes aten\.transpose\.int.* may have[^\n]*$"):
+        adaste.pack(after(*layers), torch.randn(1, 3, 5, 5))
+
+
+def test_results_that_are_several_do_not_keep_others_from_being_listed() -> None:
+    layers = (Function(lambda x: torch.sort(x, 1)[0]), nn.Sequential(Places(), nn.Flatten()), nn.Tanh())
+    with pytest.raises(ValueError) as caught:
+        adaste.pack(after(*layers), torch.randn(1, 3, 5, 5))
+    assert all(words in str(caught.value) for words in ("aten.sort", "uses result 1 of max", "the Tanh at '3'"))
+
+
+def test_all_layers_that_are_not_binary_are_listed_at_once() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), binarized(nn.Linear(3, 3)), nn.Linear(3, 2))
+    with pytest.raises(ValueError, match=r"(?s)^2 weights .*\n  1\.weight is .*\n  3\.weight is .* in float_layers"):
+        adaste.pack(model, torch.ones(1, 1, 2, 2))
+    with pytest.raises(ValueError, match=r"^3\.weight is not binary"):
+        adaste.pack(model, torch.ones(1, 1, 2, 2), float_layers="1")
+
+
+class DenseLayer(nn.Module):
+    """Of a DenseNet: it sees all that came before, the first of a block only the input."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.BatchNorm2d(channels), nn.ReLU(), nn.Conv2d(channels, 8, 1, bias=False),
+            nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3, padding=1, bias=False),
+        )  # fmt: skip
+
+    def forward(self, before: list[Tensor]) -> Tensor:
+        return self.layers(torch.cat(before, 1))
+
+
+class DenseNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 6, 3, padding=1)
+        self.block = nn.ModuleList(DenseLayer(6 + 4 * place) for place in range(3))
+        self.end = nn.Sequential(nn.BatchNorm2d(18), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(18, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps = [self.stem(x)]
+        for layer in self.block:
+            maps.append(layer(maps))
+        return self.end(torch.cat(maps, 1))
+
+
+def test_a_densenet_has_the_same_logits(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    loaded = assert_packed(binarized(DenseNet(), scale="channel"), torch.randn(2, 3, 9, 9), tmp_path)
+    assert [len(node.inputs) for node in loaded.graph.nodes if node.op == "concatenate"] == [2, 3, 4]
+
+
+def test_a_name_that_ends_in_onnx_makes_a_file_of_onnx(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    model = binarized(VGG(stages=((8,),), hidden_widths=()).build(ImageShape(3, 8, 8), 10), scale="channel")
+    images = torch.randn(2, 3, 8, 8)
+    path = tmp_path / "model.onnx"
+    assert adaste.pack(model, images, path=path, classes=list("0123456789")) == path.read_bytes()
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (logits,) = session.run(["logits"], {"input": images.numpy()})
+    assert_same(logits, logits_of(model, images))
+    with pytest.raises(ValueError, match=r"model\.onnx: not a safetensors file \(it begins like ONNX\)"):
+        adaste.load_packed(path)
+
+
+@pytest.mark.parametrize("name", ["model", "model.pt", "model.ONNX", "model.tflite", "model.safetensors.gz"])
+def test_names_that_promise_another_form_are_refused_before_anything_is_computed(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"must end in \.safetensors .* or \.onnx"):
+        adaste.pack(Branching(), torch.ones(1, 1, 2, 2), path=tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 def test_real_and_ternary_weights_are_refused_unless_allowed(tmp_path: Path) -> None:
     torch.manual_seed(0)
     images = torch.randn(2, 1, 2, 2)
@@ -384,5 +505,7 @@ def test_real_and_ternary_weights_are_refused_unless_allowed(tmp_path: Path) -> 
         adaste.pack(model, images)
     with torch.no_grad():
         model[1].weight[0, 0] = float("nan")
-    with pytest.raises(ValueError, match="the Linear at '1': weight must hold finite numbers"):
+    with pytest.raises(
+        ValueError, match=r"the model's own outputs are not finite: .* infinite numbers are in 1\.weight$"
+    ):
         adaste.pack(model, images, allow_float=True)

@@ -1,6 +1,7 @@
 """How long a network takes."""
 
 import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,21 @@ def latencies(network: Network, batch: int, seconds: float) -> NDArray[np.float6
     return np.array(times)
 
 
+def summary(network: Network, times: NDArray[np.float64]) -> dict[str, Any]:
+    """The percentiles of `times` in milliseconds, and what computed them, as JSON could hold it."""
+    names = ("best", "50 %", "90 %", "99 %")
+    values = (1e3 * np.percentile(times, [0, 50, 90, 99])).tolist()
+    return {
+        "calls": len(times),
+        "threads": network.threads,
+        "kernels": sorted(set(network.kernels.values())),
+        "milliseconds": dict(zip(names, values, strict=True)),
+    }
+
+
 def report(network: Network, times: NDArray[np.float64]) -> str:
-    """The percentiles of `times`, and what computed them."""
-    kernels = ", ".join(sorted(set(network.kernels.values()))) or "none"
-    best, *percentiles = (1e3 * np.array([times.min(), *np.percentile(times, [50, 90, 99])])).tolist()
-    names = ("50 %", "90 %", "99 %")
-    lines = [f"{len(times)} calls, {network.threads} threads, kernels: {kernels}", f"  best  {best:9.3f} ms"]
-    return "\n".join(lines + [f"  {name}  {value:9.3f} ms" for name, value in zip(names, percentiles, strict=True)])
+    """The same for people."""
+    found = summary(network, times)
+    kernels = ", ".join(found["kernels"]) or "none"
+    lines = [f"{found['calls']} calls, {found['threads']} threads, kernels: {kernels}"]
+    return "\n".join(lines + [f"  {name}  {value:9.3f} ms" for name, value in found["milliseconds"].items()])

@@ -1,15 +1,17 @@
-"""`adaste-run model.safetensors picture.png ...`: what a packed network sees in pictures, or how fast it is."""
+"""`adaste-run model.safetensors picture.png ...`: what a packed network sees in pictures, is, or how fast it is."""
 
 import argparse
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste_runtime.bench import latencies, report
+from adaste_runtime import __version__
+from adaste_runtime.bench import latencies, report, summary
 from adaste_runtime.network import Network, load
 from adaste_runtime.pictures import read_images
 
@@ -18,6 +20,9 @@ BAR = 30
 
 TOP = 5
 """Classes to print where nobody says how many."""
+
+NAMED = 10
+"""Classes that a description names."""
 
 WRONG = (ValueError, OSError, MemoryError)
 """What is said in a line: of files and options, not of errors in this program."""
@@ -28,12 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_intermixed_args(arguments)  # options may stand between the model and the pictures
     try:
         network = load(options.model, options.threads, options.int8)
-        if options.bench:
-            print(report(network, latencies(network, options.batch, options.seconds)))
+        if options.describe or options.bench:
+            if options.images:
+                raise ValueError("--describe and --bench take no images: leave them out, or the option")
+            print(_described(network, options) if options.describe else _timed(network, options))
             return 0
         if not options.images:
-            raise ValueError("name at least one image, or --bench")
-        return 0 if _show_all(network, options.images, _checked_top(options.top, network.outputs)) else 2
+            raise ValueError("name at least one image, or --bench or --describe")
+        show = _show_json if options.json else _show
+        return 0 if _show_all(network, options.images, _checked_top(options.top, network.outputs), show) else 2
     except WRONG as error:
         _complain(error)
         return 2
@@ -41,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="adaste-run", description="Run a packed network with one-bit weights.")
+    parser.add_argument("--version", action="version", version=f"adaste-run {__version__}")
     parser.add_argument("model", type=Path, help="a packed file (.safetensors)")
     parser.add_argument("images", type=Path, nargs="*", help="pictures, or .npy arrays as a network takes them")
     parser.add_argument("--threads", type=int, default=1, help="how many threads share the work (default 1)")
@@ -48,10 +57,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--top", type=int, help=f"how many classes to print (default {TOP}, or all where they are fewer)"
     )
-    parser.add_argument("--bench", action="store_true", help="print latencies instead")
+    parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--describe", action="store_true", help="print what the file holds instead")
+    instead.add_argument("--bench", action="store_true", help="print latencies instead")
     parser.add_argument("--batch", type=int, default=1, help="images per call for --bench (default 1)")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long --bench runs (default 2)")
     return parser
+
+
+def _timed(network: Network, options: argparse.Namespace) -> str:
+    times = latencies(network, options.batch, options.seconds)
+    return json.dumps(summary(network, times)) if options.json else report(network, times)
+
+
+def _described(network: Network, options: argparse.Namespace) -> str:
+    facts = {"file": str(options.model), "bytes": options.model.stat().st_size, **network.describe()}
+    return json.dumps(facts) if options.json else description(facts)
 
 
 def _checked_top(top: int | None, classes: int) -> int:
@@ -62,7 +84,10 @@ def _checked_top(top: int | None, classes: int) -> int:
     return top
 
 
-def _show_all(network: Network, paths: Sequence[Path], top: int) -> bool:
+Show = Callable[[Network, Path, NDArray[np.float32], int], None]
+
+
+def _show_all(network: Network, paths: Sequence[Path], top: int, show: Show) -> bool:
     """Whether all files could be used; of one that could not it is said why, and the others are shown."""
     complete = True
     for path in paths:
@@ -72,22 +97,41 @@ def _show_all(network: Network, paths: Sequence[Path], top: int) -> bool:
             _complain(error)
             complete = False
         else:  # not above: an output that is closed is nothing that is wrong with a file
-            _show(network, path, found, top)
+            show(network, path, found, top)
     return complete
 
 
 def _seen(network: Network, path: Path) -> NDArray[np.float32]:
     images = read_images(path, network.input_shape)
     try:
-        return network(images)
+        found = network(images)
     except (ValueError, MemoryError) as error:  # which know of no file
         raise ValueError(f"{path}: {error}") from None
+    if not np.isfinite(found).all():
+        raise ValueError(f"{path}: the outputs are not finite: its numbers are too large for the network")
+    return found
 
 
 def _show(network: Network, path: Path, found: NDArray[np.float32], top: int) -> None:
     for place, logits in enumerate(found):
         print(printable(f"{path}" if len(found) == 1 else f"{path} [{place}]"))
         print(ranking(logits, network.classes, top))
+
+
+def _show_json(network: Network, path: Path, found: NDArray[np.float32], top: int) -> None:
+    """A line of JSON for every image; JSON escapes what is not ASCII."""
+    for place, logits in enumerate(found):
+        shares, best = _best(logits, top)
+        classes = [
+            {
+                "class": int(i),
+                "name": network.classes[i] if network.classes else None,
+                "share": float(shares[i]),
+                "logit": float(logits[i]),
+            }
+            for i in best
+        ]
+        print(json.dumps({"file": str(path), "image": place, "top": classes}))
 
 
 def _complain(error: Exception) -> None:
@@ -101,12 +145,54 @@ def printable(text: str) -> str:
 
 def ranking(logits: NDArray[Any], classes: list[str] | None, top: int) -> str:
     """The most probable classes, one a line, each with a bar."""
-    powers = np.exp(logits.astype(np.float64) - logits.max())
-    shares = powers / powers.sum()
-    best = np.argsort(-shares, kind="stable")[:top]
+    shares, best = _best(logits, top)
     names = [printable(classes[i]) if classes else f"class {i}" for i in best]
     width = max(map(len, names))
     return "\n".join(
         f"  {name:<{width}}  {share:6.1%}  {'#' * round(BAR * share)}".rstrip()
         for name, share in zip(names, shares[best], strict=True)
     )
+
+
+def _best(logits: NDArray[Any], top: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """The probabilities of all classes, and the most probable ones."""
+    powers = np.exp(logits.astype(np.float64) - logits.max())
+    shares = powers / powers.sum()
+    return shares, np.argsort(-shares, kind="stable")[:top]
+
+
+def description(facts: dict[str, Any]) -> str:
+    """What `Network.describe` says, with the file and its size, for people."""
+    normalised = (
+        f"(pixel / 255 - mean) / std, mean {_numbers(facts['mean'])}, std {_numbers(facts['std'])}"
+        if facts["mean"]
+        else "pixel / 255"
+    )
+    classes = facts["classes"] or []
+    more = f" and {len(classes) - NAMED} more" if len(classes) > NAMED else ""
+    names = f": {', '.join(map(printable, classes[:NAMED]))}{more}" if classes else ""
+    rows = [("node", "output", "weights", "kernel"), *map(_row, facts["nodes"])]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        [
+            printable(f"{facts['file']}: {facts['bytes']:,} bytes, written by {facts['producer']}"),
+            f"  input    {_sides(facts['input_shape'])}, bytes become {normalised}",
+            f"  outputs  {facts['outputs']}{names}",
+            f"  recipe   {'not said' if facts['recipe'] is None else printable(facts['recipe'])}",
+            f"  weights  {facts['binary_weights']:,} of 1 bit, {facts['float_weights']:,} of 32 bits",
+            *("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows),
+        ]
+    )
+
+
+def _row(node: dict[str, Any]) -> tuple[str, str, str, str]:
+    weights = f"{node['weights']:,} of {node['bits']} bit{'s' if node['bits'] > 1 else ''}" if node["weights"] else ""
+    return node["op"], _sides(node["shape"]), weights, node["kernel"] or ""
+
+
+def _sides(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return " ".join(f"{value:g}" for value in values)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Network:
-    """A packed network. Made by `load`; calls from several threads wait for each other.
+    """A packed network. Made by `load` or `load_bytes`; calls from several threads wait for each other.
 
     It cannot be pickled: other processes load the file. A forked process may use it, unless a thread was in a call
     when it was forked: then it waits forever for that call to end, as for any lock.
@@ -44,6 +44,16 @@ class Network:
         return self._network.classes or None
 
     @property
+    def mean(self) -> tuple[float, ...] | None:
+        """Per channel, of pixels in 0..1: bytes become (pixel / 255 - mean) / std. None where the file has none."""
+        return tuple(self._network.mean) or None
+
+    @property
+    def std(self) -> tuple[float, ...] | None:
+        """See `mean`; both are there or neither."""
+        return tuple(self._network.std) or None
+
+    @property
     def kernels(self) -> dict[str, str]:
         """For every layer with weights the kernel that computes it."""
         return dict(self._network.kernels)
@@ -57,6 +67,35 @@ class Network:
     def memory_bytes(self) -> int:
         """Memory it holds for activations; it grows with the batch, up to a point, and never in a repeated call."""
         return self._network.memory_bytes
+
+    def describe(self) -> dict[str, Any]:
+        """What the file says of the network and what runs it, as JSON could hold it.
+
+        Texts are as in the file, which may come from a stranger: escape them before a terminal sees them.
+        """
+        nodes = [
+            {
+                "op": op,
+                "output": output,
+                "shape": list(shape),
+                "weights": weights,
+                "bits": (1 if binary else 32) if weights else 0,
+                "kernel": kernel,
+            }
+            for op, output, shape, weights, binary, kernel in self._network.nodes
+        ]
+        return {
+            "input_shape": list(self.input_shape),
+            "mean": self._network.mean or None,
+            "std": self._network.std or None,
+            "outputs": self.outputs,
+            "classes": self.classes,
+            "recipe": self._network.recipe,
+            "producer": self._network.producer,
+            "binary_weights": sum(node["weights"] for node in nodes if node["bits"] == 1),
+            "float_weights": sum(node["weights"] for node in nodes if node["bits"] == 32),
+            "nodes": nodes,
+        }
 
     def __call__(self, images: NDArray[Any]) -> NDArray[np.float32]:
         """The outputs (N, classes) for images.
@@ -136,14 +175,28 @@ def load(path: str | os.PathLike[str], threads: int = 1, int8: bool = False) -> 
 
     A file that cannot be used is a ValueError that says why.
     """
-    place = os.fspath(path)
-    if not isinstance(place, str) or "\0" in place:
+    place = path if isinstance(path, (bytes, bytearray, memoryview)) else os.fspath(path)
+    if not isinstance(place, str):
+        raise ValueError(
+            f"path must be text without NUL, got {type(place).__name__}; load_bytes takes the content of a file"
+        )
+    if "\0" in place:
         raise ValueError(f"path must be text without NUL, got {place!r}")
     count = _checked_threads(threads)
     try:
         return Network(_runtime.Network.load(os.fsencode(place), count, bool(int8)))
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
+
+
+def load_bytes(content: bytes | bytearray | memoryview, threads: int = 1, int8: bool = False) -> Network:
+    """The network in the content of a packed file, which is not needed afterwards; all else is as for `load`."""
+    try:
+        # A copy of what could change while it is checked, or after.
+        own = content if isinstance(content, bytes) else bytes(memoryview(content))
+    except TypeError:
+        raise ValueError(f"content must be the bytes of a packed file, got {type(content).__name__}") from None
+    return Network(_runtime.Network.load_bytes(own, _checked_threads(threads), bool(int8)))
 
 
 def _checked_threads(threads: int) -> int:

@@ -13,6 +13,7 @@ from adaste.cli import data, evaluate, export, lists, report, reproduce, study, 
 from adaste.cli.options import examples
 from adaste.extras import MissingPackageError
 from adaste.startup import keep_byte_code
+from adaste.untrusted import printable
 
 EXAMPLES = examples(
     "adaste list recipes                             what there is",
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, RuntimeError, MissingPackageError) as error:
         if chosen.debug:
             raise
-        print(f"{_speaker()}error: {_in_words(error)}", file=sys.stderr)
+        print(f"{_speaker()}error: {printable(_in_words(error))}", file=sys.stderr)
         return 1
 
 

@@ -31,6 +31,11 @@ class Value:
     shape: Shape
 
 
+@dataclass(frozen=True)
+class Misfit:
+    """A tensor that depends on the image, but is neither a map nor flat: only what cannot be packed makes one."""
+
+
 class Builder:
     """Nodes so far.
 
@@ -60,6 +65,17 @@ class Builder:
         self.nodes.append(node)
         self.shapes[node.output] = shape
         return Value(node.output, shape)
+
+    def stand_in(self, shape: tuple[int, ...]) -> Value | Misfit:
+        """What takes the place of a result, of this shape with the batch, that no node can compute.
+
+        Nothing can be written then, but all that follows is looked at as well.
+        """
+        if len(shape) not in (2, 4) or shape[0] != BATCH:
+            return Misfit()
+        name = f"missing {len(self.shapes)}"
+        self.shapes[name] = shape[1:]
+        return Value(name, shape[1:])
 
     def use(self, value: Value) -> str:
         """The name of a value as an input; flattened where torch sees it flat."""

@@ -18,7 +18,10 @@ SUPPORTED = (
 
 
 def concatenate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.cat of channels."""
+    """aten.cat of channels; of one value alone it is that value, as in the first layers of a DenseNet."""
+    if len(a["tensors"]) == 1:
+        (alone,) = a["tensors"]
+        return view(builder, {"self": alone}, shape)
     if a["dim"] % len(shape) != 1 or not all(isinstance(part, Value) for part in a["tensors"]):
         raise ValueError(f"only channels of values can be concatenated, got dimension {a['dim']}")
     inputs = tuple(builder.use(part) for part in a["tensors"])

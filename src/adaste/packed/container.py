@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from adaste.packed.node import LARGEST, Array, Shape
+from adaste.untrusted import file_kind
 
 LARGEST_HEADER = 2**22
 """Bytes. A header is parsed before anything is known of it."""
@@ -74,6 +75,9 @@ def _parted(content: bytes) -> tuple[bytes, memoryview]:
     if len(content) < 8:
         raise ValueError(f"a file has at least 8 bytes, this one has {len(content)}")
     (length,) = struct.unpack_from("<Q", content)
+    kind = file_kind(content) if length > LARGEST_HEADER else None
+    if kind is not None:
+        raise ValueError(f"not a safetensors file (it begins like {kind})")
     if length > LARGEST_HEADER:
         raise ValueError(f"no packed file: a header may have {LARGEST_HEADER} bytes, this one claims {length}")
     if 8 + length > len(content):
@@ -84,12 +88,23 @@ def _parted(content: bytes) -> tuple[bytes, memoryview]:
 
 
 def _metadata(found: Any) -> tuple[str, str]:
+    if isinstance(found, dict) and CHECKSUM not in found and _is_of_run(found.get(TEXT)):
+        raise ValueError("this is a checkpoint of a run, no packed network: use `adaste export` with the run's folder")
     if not isinstance(found, dict) or set(found) != {TEXT, CHECKSUM}:
         given = sorted(found) if isinstance(found, dict) else found
         raise ValueError(f"no packed file: __metadata__ must hold {TEXT!r} and {CHECKSUM!r}, got {short(given)}")
     if not all(isinstance(value, str) for value in found.values()):
         raise ValueError(f"{TEXT!r} and {CHECKSUM!r} in __metadata__ must be texts, got {short(found)}")
     return found[TEXT], found[CHECKSUM]
+
+
+def _is_of_run(text: Any) -> bool:
+    """Whether this is what a run says of its network; no JSON says nothing."""
+    try:
+        facts = strict_json(text, TEXT) if isinstance(text, str) else None
+    except ValueError:
+        return False
+    return isinstance(facts, dict) and "record" in facts
 
 
 def _tensors(entries: dict[str, Any], data: memoryview) -> dict[str, Array]:

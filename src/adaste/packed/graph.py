@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from adaste.packed.container import checked_text
+from adaste.packed.container import checked_text, short
 from adaste.packed.node import LARGEST, Node, Shape
 
 INPUT = "input"
@@ -41,7 +41,7 @@ class Graph:
             raise ValueError(f"a network may have {MOST_NODES} nodes, got {len(self.nodes)}")
         shapes = self.shapes()
         if self.output not in shapes:
-            raise ValueError(f"the output {self.output!r} is computed by no node")
+            raise ValueError(f"the output {short(self.output)} is computed by no node")
         shape = shapes[self.output]
         if len(shape) != 1:
             raise ValueError(f"the output must be flat, one number per class, got a map {shape}")
@@ -61,7 +61,7 @@ class Graph:
             try:
                 shapes[_new(node.output, shapes)] = _check_size(node.shape([_known(n, shapes) for n in node.inputs]))
             except ValueError as error:
-                raise ValueError(f"node {place} ({node.op} -> {node.output!r}): {error}") from error
+                raise ValueError(f"node {place} ({node.op} -> {short(node.output)}): {error}") from error
         return shapes
 
     def last_uses(self) -> dict[str, int]:
@@ -94,13 +94,13 @@ class Graph:
 
 def _known(name: str, shapes: dict[str, Shape]) -> Shape:
     if name not in shapes:
-        raise ValueError(f"its input {name!r} is not computed before it")
+        raise ValueError(f"its input {short(name)} is not computed before it")
     return shapes[name]
 
 
 def _new(name: str, shapes: dict[str, Shape]) -> str:
     if name in shapes:
-        raise ValueError(f"there is a value {name!r} already")
+        raise ValueError(f"there is a value {short(name)} already")
     return name
 
 

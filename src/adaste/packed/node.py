@@ -93,7 +93,7 @@ class Weighted(Epilogue):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind[:50]!r}")
         if self.kind == "float":
             check_floats("weight", self.weight, self.weight_shape)
             return

@@ -1,9 +1,10 @@
-"""pack(model, example): a torch model with binary weights as a one-bit file."""
+"""pack(model, example): a torch model with binary weights as a one-bit file, or as ONNX."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -18,10 +19,23 @@ from adaste.packed.format import to_bytes
 from adaste.packed.graph import INPUT, Graph
 from adaste.packed.module import PackedNetwork
 from adaste.packed.node import Node, Weighted
+from adaste.packed.onnx_file import to_onnx
 from adaste.packed.trace import Traced, trace
 
 AGREEMENT = 0.01
 """Of the largest logit: far above rounding, far below what a wrong node does."""
+
+WRITERS: MappingProxyType[str, Callable[[Graph], bytes]] = MappingProxyType(
+    {".safetensors": to_bytes, ".onnx": to_onnx}
+)
+"""What is written, by the ending of the file's name."""
+
+
+def writer_for(path: Path) -> Callable[[Graph], bytes]:
+    """Return what makes the content of a file of this name."""
+    if path.suffix not in WRITERS:
+        raise ValueError(f"{path} must end in .safetensors (one bit per weight) or .onnx: that says what to write")
+    return WRITERS[path.suffix]
 
 
 def pack(
@@ -36,11 +50,12 @@ def pack(
     float_layers: str | Iterable[str] = (),
     allow_float: bool = False,
 ) -> bytes:
-    """The one-bit file of `model`, written to `path` if that is given; `adaste.load_packed` reads it.
+    """Return the one-bit file of `model`, and write it to `path` if that is given; `adaste.load_packed` reads it.
 
     The model is packed as it computes in evaluation mode, in float32. The weights of its convolutions and linear layers
     must be binary, +-s or +-s per output: `with optimizer.binarized(model)` makes them so.
 
+    path           model.safetensors; or model.onnx, which makes it a file of ONNX in float32.
     example        images (n, channels, height, width), normalised, of the size the network is for.
     classes        the names of its outputs.
     mean, std      per channel, of pixels in 0..1: what its images are normalised with.
@@ -48,6 +63,7 @@ def pack(
     float_layers   patterns of names of layers, or of their weights, that may be real.
     allow_float    any may.
     """
+    write = to_bytes if path is None else writer_for(Path(path))
     graph = to_graph(
         model,
         example,
@@ -57,7 +73,7 @@ def pack(
         recipe=recipe,
         float_layers="*" if allow_float else float_layers,
     )
-    content = to_bytes(graph)
+    content = write(graph)
     if path is not None:
         write_atomically(Path(path), content)
     return content
@@ -94,27 +110,40 @@ def to_graph(
 def _in_bits(traced: Traced, float_layers: tuple[str, ...]) -> list[Node]:
     """The nodes with binary weights, except for layers that may be real and are."""
     real = _matching(float_layers, list(traced.weights.values()))
-    return [
-        _layer_in_bits(node, traced.weights[node.output], real) if isinstance(node, Weighted) else node
-        for node in traced.nodes
-    ]
+    nodes: list[Node] = []
+    refused = []
+    for node in traced.nodes:
+        packed = _layer_in_bits(node) if isinstance(node, Weighted) else node
+        if isinstance(node, Weighted) and packed is None and (name := traced.weights[node.output]) not in real:
+            refused.append(f"{name} is not binary: {_sizes_of(node)}")
+        nodes.append(packed or node)
+    if refused:
+        raise ValueError(
+            "\n  ".join(refused if len(refused) == 1 else [f"{len(refused)} weights have no form in bits:", *refused])
+            + ". Pack inside `with optimizer.binarized(model):`, or export the run with `adaste export`; layers that "
+            "are to stay real must be named in float_layers, or allow_float=True"
+        )
+    return nodes
 
 
-def _layer_in_bits(node: Weighted, name: str, real: set[str]) -> Node:
+def _layer_in_bits(node: Weighted) -> Node | None:
+    """The layer with binary weights, or None where one bit each cannot hold them."""
     rows = node.weight.reshape(node.outputs, -1)
     sizes = np.abs(rows)
     scale = sizes[:, 0].astype(np.float64)
-    if np.all(sizes == sizes[:, :1]):
-        bits = pack_signs(np.where(rows < 0, np.int8(-1), np.int8(1)))  # never 0, as in training
-        return replace(node, weight=bits, kind="binary", scale=None if np.all(scale == 1) else scale)
-    if name in real:
-        return node
+    if not np.all(sizes == sizes[:, :1]):
+        return None
+    bits = pack_signs(np.where(rows < 0, np.int8(-1), np.int8(1)))  # never 0, as in training
+    return replace(node, weight=bits, kind="binary", scale=None if np.all(scale == 1) else scale)
+
+
+def _sizes_of(node: Weighted) -> str:
+    """Why the weights of a layer are not binary."""
+    sizes = np.abs(node.weight.reshape(node.outputs, -1))
     row = int(np.argmax(np.any(sizes != sizes[:, :1], axis=1)))
-    raise ValueError(
-        f"{name} is not binary: the weights of its output {row} have sizes from {sizes[row].min():.6g} to "
-        f"{sizes[row].max():.6g}, where one bit needs a single size. Pack inside `with optimizer.binarized(model):`, "
-        "or export the run with `adaste export`; a layer that is to stay real must be named in float_layers, or "
-        "allow_float=True"
+    return (
+        f"the weights of its output {row} have sizes from {sizes[row].min():.6g} to {sizes[row].max():.6g}, where one "
+        "bit needs a single size"
     )
 
 

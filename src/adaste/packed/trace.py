@@ -5,6 +5,7 @@ image become nodes, by the table in `calls.py`; all others, whatever they are, a
 """
 
 import copy
+import itertools
 import operator
 import re
 import traceback
@@ -19,7 +20,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
-from adaste.packed.building import BATCH, Arguments, Builder, Constant, Value
+from adaste.packed.building import BATCH, Arguments, Builder, Constant, Misfit, Value
 from adaste.packed.calls import ADVICE, CALLS, SUPPORTED
 from adaste.packed.graph import INPUT
 from adaste.packed.node import Node
@@ -48,6 +49,7 @@ def trace(model: nn.Module, example: Tensor) -> Traced:
         network = _Logits(copy.deepcopy(model)).cpu().float().eval()
         images = example.detach().cpu().float()
         logits = network(images)
+        _check_logits(logits, model)
         program = _exported(network, images[:1].expand(BATCH, -1, -1, -1).contiguous())
         channels, height, width = example.shape[1:]
         builder = Builder((channels, height, width))
@@ -61,6 +63,24 @@ def _check_example(example: Tensor) -> None:
         raise ValueError(f"example must be a tensor of images (n, channels, height, width), got {found}")
     if not example.isfinite().all():
         raise ValueError("example must hold finite numbers, got NaN or infinite ones")
+
+
+def _check_logits(logits: Tensor, model: nn.Module) -> None:
+    """What a model computes must be numbers: nothing that is packed could be compared with it else."""
+    bad = int((~logits.isfinite()).sum())
+    if not bad:
+        return
+    tensors = itertools.chain(model.named_parameters(), model.named_buffers())
+    names = [name for name, tensor in tensors if not tensor.isfinite().all()]
+    cause = (
+        f"NaN or infinite numbers are in {', '.join(names)}"
+        if names
+        else "its parameters and buffers are finite: a number becomes too large or undefined on the way"
+    )
+    raise ValueError(
+        f"the model's own outputs are not finite: {bad} of {logits.numel()} for the example, in evaluation mode and "
+        f"float32; {cause}"
+    )
 
 
 class _Logits(nn.Module):
@@ -97,12 +117,23 @@ def _writes(program: ExportedProgram) -> bool:
     return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
+@dataclass(frozen=True)
+class _Refusal:
+    """An operation that cannot be packed: where it is, what is wrong with it (with it and others), what to do."""
+
+    place: str
+    one: str
+    many: str
+    advice: str
+
+
 class _Walk:
-    """Through the operations of an exported model."""
+    """Through the operations of an exported model; those that cannot be packed are told of all together."""
 
     def __init__(self, program: ExportedProgram, builder: Builder) -> None:
         self._program, self._builder = program, builder
         self._found: dict[fx.Node, Any] = {}
+        self._refused: list[_Refusal] = []
         signature = program.graph_signature
         self._names = {
             **signature.inputs_to_parameters,
@@ -117,6 +148,8 @@ class _Walk:
         for node in self._program.graph.nodes:
             if node in needed and node is not last:
                 self._found[node] = self._input(node) if node.op == "placeholder" else self._call(node)
+        if self._refused:
+            raise ValueError(_in_words(self._refused))
         (logits,) = self._known(last.args[0])
         if not isinstance(logits, Value):
             raise ValueError("the output of the model does not depend on the image")
@@ -141,23 +174,56 @@ class _Walk:
             result = node.target(*_bare(arguments), **_bare(named))  # type: ignore[operator]
             return tree_map(lambda made: Constant(made, f"what {_layer(node)} computes"), result)
         if node.target not in CALLS:
-            advice = ADVICE.get(node.target, SUPPORTED)
-            raise ValueError(f"{_place(node)} computes {node.target}, which has no place in the file. {advice}")
+            what = f"{node.target}, which has no place in the file"
+            return self._refuse(node, f" computes {what}", f" compute {what}", ADVICE.get(node.target, SUPPORTED))
+        if any(isinstance(leaf, Misfit) for leaf in tree_leaves((arguments, named))):
+            return self._stand_in(node)  # that there is one was told before
         try:
             return CALLS[node.target](self._builder, _by_name(node, arguments, named), _shape(node))
         except ValueError as error:
-            raise ValueError(f"{_place(node)}: {error}. {SUPPORTED}") from error
+            return self._refuse(node, f": {error}", f": {error}")
 
-    def _part(self, node: fx.Node, results: Sequence[Any], place: int) -> Any:
+    def _part(self, node: fx.Node, results: Sequence[Any] | Misfit, place: int) -> Any:
         """One of the results of an operation; None stands for those that no node computes, as places of maxima."""
+        if isinstance(results, Misfit):
+            return results
         if results[place] is None:
-            raise ValueError(
-                f"{_place(node)} uses result {place} of {node.args[0]}, which has no place in the file. {SUPPORTED}"
-            )
+            what = f"result {place} of {node.args[0]}, which has no place in the file"
+            return self._refuse(node, f" uses {what}", f" use {what}")
         return results[place]
+
+    def _refuse(self, node: fx.Node, one: str, many: str, advice: str = SUPPORTED) -> Any:
+        """Remember that an operation cannot be packed; what stands for its results."""
+        self._refused.append(_Refusal(_place(node), one, many, advice))
+        return self._stand_in(node)
+
+    def _stand_in(self, node: fx.Node) -> Any:
+        made = node.meta.get("val")
+        if made is None:
+            return Misfit()
+        return tree_map(
+            lambda leaf: self._builder.stand_in(tuple(leaf.shape)) if isinstance(leaf, Tensor) else leaf, made
+        )
 
     def _known(self, arguments: Any) -> Any:
         return fx.map_arg(arguments, lambda node: self._found[node])
+
+
+def _in_words(refused: Sequence[_Refusal]) -> str:
+    """All that cannot be packed, the same at several places in one line."""
+    lines: dict[str, list[_Refusal]] = {}
+    for refusal in refused:
+        lines.setdefault(refusal.many, []).append(refusal)
+    said = []
+    for many, alike in lines.items():
+        places = list(dict.fromkeys(refusal.place for refusal in alike))
+        said.append(places[0] + alike[0].one if len(places) == 1 else ", ".join(places) + many)
+    advice = ". ".join(dict.fromkeys(refusal.advice for refusal in refused))
+    return (
+        f"{said[0]}. {advice}"
+        if len(said) == 1
+        else "\n  ".join(["the model cannot be packed:", *said]) + f"\n{advice}"
+    )
 
 
 def _needed(last: fx.Node) -> set[fx.Node]:
@@ -179,7 +245,7 @@ def _by_name(node: fx.Node, arguments: Sequence[Any], named: Mapping[str, Any]) 
 
 
 def _depends_on_image(arguments: Any) -> bool:
-    return any(isinstance(leaf, Value) for leaf in tree_leaves(arguments))
+    return any(isinstance(leaf, Value | Misfit) for leaf in tree_leaves(arguments))
 
 
 def _bare(arguments: Any) -> Any:
