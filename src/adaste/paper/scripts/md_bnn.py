@@ -77,7 +77,10 @@ def pmf_of_md_bnn(place: Place, epochs: int) -> Recipe | None:
 
 
 def binary_connect(place: Place, epochs: int) -> Recipe:
-    """md-bnn's, with its --full-ste: no clip, no window. Its one script (CIFAR-10 ResNet-18) serves everywhere."""
+    """md-bnn's, with its --full-ste: no clip, no window.
+
+    That repository has no script of it: a command from the history of AdaSTE's (CIFAR-10 ResNet-18) serves everywhere.
+    """
     return _by_adam(place, epochs, StraightThrough(), rate=1e-3, drop=0.3)
 
 
