@@ -87,6 +87,7 @@ METHODS = {
     "ProxQuant": Method(ProxQuant(strength=Linear(start=0.0, stop=0.02, length=STEPS)), ADAM),
     "PMF": Method(PMF(beta=SHARPENED), ADAM),
     "PMF, released": Method(PMF(beta=SHARPENED, released=True), ADAM),
+    "PMF, original": Method(PMF(beta=SHARPENED, original=True), ADAM),
     "MD-tanh-s": Method(MirrorDescent(beta=SHARPENED), ADAM),
     "MD-softmax-s": Method(MirrorDescent(SoftmaxMirror(), beta=SHARPENED), ADAM),
     "MD-tanh": Method(MirrorDescent(stable=False, beta=Geometric(start=1.0, stop=20.0, length=STEPS)), ADAM),
