@@ -1,6 +1,7 @@
 """On a CUDA device: no step waits for the host, a CUDA graph holds a step, bad gradients are masked and reported."""
 
 import copy
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -100,6 +101,74 @@ def test_a_captured_step_equals_the_reference(method: Method) -> None:
     assert optimizer.steps == reference.steps == 8
     for one, other in zip(latents(optimizer), latents(reference), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5 * float(other.detach().abs().max()) + 1e-12)
+
+
+def step_as(way: str, optimizer: LatentOptimizer, parameter: nn.Parameter, steps: int) -> Iterator[int]:
+    """So many steps with the gradient the parameter has; between them the caller looks on.
+
+    Captured, all but the first three are replays of a CUDA graph.
+    """
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    for step in range(steps):
+        yield step
+        torch.cuda.synchronize()
+        if way == "captured" and step == 3:
+            with torch.cuda.graph(graph):
+                optimizer.step()
+        if way == "captured" and step >= 3:
+            graph.replay()
+        else:
+            with torch.cuda.stream(stream):
+                optimizer.step()
+        torch.cuda.synchronize()
+
+
+every_way = pytest.mark.parametrize("way", ["eager", "compiled", "captured"])
+
+
+@every_way
+@pytest.mark.parametrize(
+    "estimator", [AdaSTE(), AdaSTE(slope=adaste.ExactSlope()), adaste.FiniteDifference()], ids=lambda one: str(one)[:30]
+)
+def test_latents_of_zero_and_gradients_whose_product_with_them_underflows_move(
+    way: str, estimator: adaste.Estimator
+) -> None:
+    start = torch.tensor([[0.0, 0.0, 1e-30, -1e-30, 1e-30, -1e-30]], device="cuda")
+    grad = torch.tensor([[1.0, -1.0, 1e-30, -1e-30, -1e-30, 1e-30]], device="cuda")
+    parameter = nn.Parameter(start.clone())
+    base = partial(torch.optim.SGD, lr=0.5)
+    optimizer = LatentOptimizer([parameter], base=base, estimator=estimator, compile=way != "eager")
+    latent = optimizer.state[parameter]["latent"].detach()
+    parameter.grad = grad.clone()
+    expected = start - 0.5 * grad * torch.tensor([[1, 0, 1, 1, 0, 0]], device="cuda")
+    for step in step_as(way, optimizer, parameter, 6):
+        if step:
+            torch.testing.assert_close(latent, expected, rtol=1e-6, atol=0.0)
+        latent.copy_(start)
+        parameter.grad.copy_(grad)
+    torch.testing.assert_close(latent, expected, rtol=1e-6, atol=0.0)
+
+
+@every_way
+def test_scaled_mirror_descent_takes_its_scale_from_dual_points_inside_their_reach(way: str) -> None:
+    beta, rate, reach = 20.0, 0.01, adaste.TanhMirror.reach
+    start = torch.linspace(-1.5, 1.5, 12).view(3, 4)
+    start[1, 2], start[2, 0] = 20.0, -30.0
+    inner = adaste.MirrorDescent(stable=False, beta=beta, absorbing=True)
+    parameter = nn.Parameter(start.cuda())
+    base = partial(torch.optim.SGD, lr=rate)
+    estimator = adaste.Scaled(inner, adaste.ChannelMean())
+    optimizer = LatentOptimizer([parameter], base=base, estimator=estimator, compile=way != "eager")
+    dual, absorbed = start.double(), start.abs() >= reach
+    parameter.grad = torch.empty_like(parameter)
+    for step in step_as(way, optimizer, parameter, 8):
+        size = dual.clamp(-reach, reach).abs().mean(dim=1, keepdim=True)
+        torch.testing.assert_close(parameter.detach().cpu().double(), size * torch.tanh(dual), rtol=1e-4, atol=1e-5)
+        grad = torch.sin(torch.arange(12.0) + step).view(3, 4)
+        parameter.grad.copy_(grad)
+        dual = torch.where(absorbed, dual, dual - beta * rate * size * grad)
+    with optimizer.binarized():
+        assert parameter.detach().abs().max() < reach
 
 
 def test_a_learning_rate_set_by_hand_reaches_a_captured_step() -> None:

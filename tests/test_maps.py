@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.maps import DoubleWell, ForwardMap, HardTanh, Tanh, choose, sign
+from adaste.maps import DoubleWell, ForwardMap, HardTanh, Tanh, choose, same_sign, sign
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
 reals = st.floats(-20, 20, allow_subnormal=False)
@@ -162,3 +162,10 @@ def test_map_whose_schedule_is_not_resolved_says_so():
     with pytest.raises(TypeError, match="at_step"):
         forward(torch.zeros(1))
     assert adaste.at_step(forward, 10)(torch.tensor(0.5)).item() == pytest.approx(math.tanh(1.0))
+
+
+def test_signs_are_compared_with_zero_on_the_positive_side_and_without_a_product_that_underflows():
+    x = torch.tensor([0.0, -0.0, 0.0, 1e-30, -1e-30, 1e-30, -1e-30, 1.0, 0.0])
+    y = torch.tensor([1e-30, 1.0, -1.0, 1e-30, -1e-30, -1e-30, 1e-30, 0.0, 0.0])
+    expected = [True, True, False, True, True, False, False, False, False]
+    assert same_sign(x, y).tolist() == expected

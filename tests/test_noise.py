@@ -144,7 +144,26 @@ def test_numbers_lie_strictly_inside_zero_and_one(dtype):
     assert torch.isfinite(torch.logit(numbers)).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("dtype", "bits"), [(torch.float16, 10), (torch.bfloat16, 7)])
+def test_numbers_of_a_small_type_are_all_it_can_hold_strictly_inside_and_even(dtype, bits):
+    numbers = Noise(12).uniform(torch.empty(300_000, dtype=dtype))
+    assert numbers.dtype == dtype
+    values, counts = numbers.double().unique(return_counts=True)
+    assert torch.equal(values, (torch.arange(2**bits, dtype=torch.float64) + 0.5) / 2**bits)
+    expected = 300_000 / 2**bits
+    statistic = ((counts - expected) ** 2 / expected).sum().item()
+    assert abs(statistic - 2**bits) < 4.5 * math.sqrt(2 * 2**bits)
+    assert torch.isfinite(torch.logit(numbers)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_compiled_draw_of_a_small_type_gives_the_same_numbers(dtype):
+    like = torch.empty(64, dtype=dtype)
+    compiled = torch.compile(lambda like: Noise(3).uniform(like), fullgraph=True)
+    assert torch.equal(compiled(like), Noise(3).uniform(like))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 def test_every_possible_word_of_bits_maps_strictly_inside(dtype, monkeypatch):
     for word in (0, 2**32 - 1):
         monkeypatch.setattr("adaste.noise._scramble", lambda x, word=word: torch.as_tensor(x) * 0 + word)

@@ -1,5 +1,6 @@
 """Schedules: numbers as pure functions of a step, the same for a step on the host and in a tensor."""
 
+import dataclasses
 import json
 import math
 from functools import partial
@@ -18,6 +19,7 @@ from adaste.schedules import (
     Schedule,
     Sigmoid,
     Steps,
+    added,
     at_step,
     describe,
     now,
@@ -316,3 +318,16 @@ def test_description_of_steps_and_noise_survives_json():
 def test_different_configurations_have_different_descriptions():
     assert describe(adaste.AdaSTE(mu=100.0)) != describe(adaste.AdaSTE(mu=99.0))
     assert describe(adaste.Tanh()) != describe(adaste.HardTanh())
+
+
+@dataclasses.dataclass(frozen=True)
+class Grown:
+    old: int = 1
+    new: int = added(2)
+
+
+def test_a_field_that_a_class_has_gained_is_described_only_where_it_differs_from_its_default():
+    assert describe(Grown(old=1, new=2)) == {"kind": "Grown", "old": 1}
+    assert describe(Grown(old=1, new=3)) == {"kind": "Grown", "old": 1, "new": 3}
+    assert "original" not in describe(adaste.PMF(released=True))
+    assert describe(adaste.PMF(original=True))["original"] is True

@@ -201,6 +201,16 @@ def test_a_class_has_the_article_its_name_is_spoken_with(kind, words):
         from_plain({"kind": kind}, ADMITTED, expected=Leaf)
 
 
+def test_the_form_of_pmf_that_was_added_leaves_others_as_they_were_written_and_named():
+    old = '{"kind": "PMF", "beta": 1.0, "released": true}'
+    released = adaste.PMF(released=True)
+    assert from_json(old, ADMITTED) == released
+    assert json.loads(to_json(released)) == json.loads(old)
+    original = adaste.PMF(original=True)
+    assert from_json(to_json(original), ADMITTED) == original
+    assert len({digest(made) for made in (adaste.PMF(), released, original)}) == 3
+
+
 def test_errors_inside_methods_name_their_place():
     plain = to_plain(adaste.Scaled(adaste.AdaSTE()))
     plain["estimator"]["mu"] = {"kind": "Geometric", "start": -1, "stop": 1, "length": 3}

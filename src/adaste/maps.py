@@ -23,6 +23,14 @@ def sign(x: Tensor) -> Tensor:
     return torch.where(x >= 0, 1.0, -1.0).to(x.dtype)
 
 
+def same_sign(x: Tensor, y: Tensor) -> Tensor:
+    """Whether x y > 0, where an x of 0 counts as positive, as in `sign`; never true where y is 0.
+
+    Signs are compared and not the product with 0, which underflows for small numbers.
+    """
+    return torch.where(x >= 0, y > 0, y < 0)
+
+
 def choose(condition: bool | Tensor, then: Callable[[], Tensor], otherwise: Callable[[], Tensor]) -> Tensor:
     """`then()` or `otherwise()` for a condition known on the host, an element-wise choice for one on the device."""
     if isinstance(condition, Tensor):

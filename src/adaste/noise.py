@@ -4,6 +4,7 @@ A counter-based generator has no state: the numbers are the same on every rank, 
 a shard of a parameter as for the whole, and inside a compiled or captured step.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,14 +38,18 @@ class Noise(Timed):
         return replace(self, parameter=parameter, first_element=first_element)
 
     def uniform(self, like: Tensor) -> Tensor:
-        """Numbers in the open interval (0, 1), one for each element of `like`."""
+        """Numbers in the open interval (0, 1), one for each element of `like`.
+
+        They are (k + 1/2) / 2^n for whole k: n = 23, or as many bits as the fraction of a smaller type has (float16 10,
+        bfloat16 7), so that none is rounded to 0, 1 or infinity.
+        """
         key: Any = 0x9E3779B9
         for word in (self.seed & _MASK, self.seed >> 32 & _MASK, self.parameter, self.step):
             key = _scramble(key ^ word)
         element = torch.arange(like.numel(), device=like.device).view(like.shape) + self.first_element
         bits = _scramble(_scramble(element ^ key) + key & _MASK)
-        # 23 bits and a half: the largest is still below 1 in float32, the smallest above 0.
-        uniform: Tensor = ((bits >> 9).to(like.dtype) + 0.5) * 2.0**-23
+        kept = min(23, -math.frexp(torch.finfo(like.dtype).eps)[1] + 1)
+        uniform: Tensor = ((bits >> (32 - kept)).to(like.dtype) + 0.5) * 2.0**-kept
         return uniform
 
 

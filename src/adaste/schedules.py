@@ -26,6 +26,9 @@ Scalar = float | Tensor
 
 T = TypeVar("T")
 
+_ADDED = "added"
+"""In the metadata of a field, by `added`."""
+
 
 class Timed(ABC):
     """Whatever depends on the step."""
@@ -255,11 +258,24 @@ def transform(value: T, change: Callable[[Any], Any]) -> T:
     return dataclasses.replace(value, **changed) if changed else value  # type: ignore[type-var]
 
 
+def added(default: T) -> T:
+    """A field that a class has gained: `describe` tells it only where it differs from its default.
+
+    So what was described before the class had it is described alike, and can be read where the class lacks it.
+    """
+    return dataclasses.field(default=default, metadata={_ADDED: True})
+
+
 def describe(value: Any) -> Any:
     """Nested frozen dataclasses as plain data (what JSON and a weights-only checkpoint can hold)."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: describe(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"kind": type(value).__name__, **parts}
+        parts = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        told = {
+            field.name: describe(part)
+            for field, part in parts
+            if not (_ADDED in field.metadata and part == field.default)
+        }
+        return {"kind": type(value).__name__, **told}
     if isinstance(value, tuple):
         return [describe(part) for part in value]
     return value

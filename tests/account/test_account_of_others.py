@@ -116,6 +116,8 @@ def test_every_method_comes_close_to_its_published_number(account: str, committe
     assert "**No method ends more than two points below its published number**" in account
     published: dict[str, float] = {}
     for row in TABLES["table1"].rows:
+        if not row.published:
+            continue
         number = row.published["cifar10-resnet18"].accuracy
         published[row.method] = max(number, published.get(row.method, 0))
     scripts, common = (

@@ -87,6 +87,7 @@ METHODS = {
     "ProxQuant": Method(ProxQuant(strength=Linear(start=0.0, stop=0.02, length=STEPS)), ADAM),
     "PMF": Method(PMF(beta=SHARPENED), ADAM),
     "PMF, released": Method(PMF(beta=SHARPENED, released=True), ADAM),
+    "PMF, original": Method(PMF(beta=SHARPENED, original=True), ADAM),
     "MD-tanh-s": Method(MirrorDescent(beta=SHARPENED), ADAM),
     "MD-softmax-s": Method(MirrorDescent(SoftmaxMirror(), beta=SHARPENED), ADAM),
     "MD-tanh": Method(MirrorDescent(stable=False, beta=Geometric(start=1.0, stop=20.0, length=STEPS)), ADAM),
@@ -99,6 +100,13 @@ METHODS = {
     "BinaryRelax": Method(BinaryRelax(share=Linear(start=0.0, stop=1.0, length=STEPS)), ADAM),
     "scaled by fan-in": Method(Scaled(StraightThrough(), FanIn()), ADAM),
     "scaled by channel": Method(Scaled(AdaSTE(), ChannelMean()), partial(torch.optim.SGD, lr=20.0), 0.97),
+    "MD-tanh, scaled by channel": Method(
+        Scaled(
+            MirrorDescent(stable=False, beta=Geometric(start=1.0, stop=20.0, length=STEPS), absorbing=True),
+            ChannelMean(),
+        ),
+        ADAM,
+    ),
 }
 
 every_method = pytest.mark.parametrize("method", list(METHODS.values()), ids=list(METHODS))

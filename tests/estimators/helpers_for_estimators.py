@@ -36,6 +36,11 @@ finite_reciprocals = real(1e-4, 0.999)
 """Values of alpha whose reciprocal is an ordinary mu."""
 
 
+def toward_zero(theta: float, g: float) -> bool:
+    """Whether theta g > 0 with sign(0) = +1 for theta."""
+    return g > 0 if theta >= 0 else g < 0
+
+
 def column(values: Iterable[float]) -> Tensor:
     return torch.tensor(list(values), dtype=torch.float64)
 

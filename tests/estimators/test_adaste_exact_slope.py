@@ -15,6 +15,7 @@ from helpers_for_estimators import (
     signed,
     sized,
     slopes,
+    toward_zero,
 )
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -49,8 +50,10 @@ def test_steepest_slope_is_the_largest_over_all_spacings_clipped_to_the_gradient
 def appendix(theta: float, g: float, mu: float, alpha: float, *, steepest: bool) -> float:
     """The two candidates written out; for mu alpha < 1."""
     size, r, c = abs(theta), 1 - mu * alpha, mu * (1 + alpha)
-    if theta * g <= 0:
+    if not toward_zero(theta, g):
         return g / (1 + mu) if size < r else 0.0
+    if size == 0:  # the quotient diverges: all of the gradient
+        return g
     if size >= r:
         at_zero, at_clamp = (1 + 2 * mu + mu * alpha) / ((1 + mu) * size), 2 / (size + r)
     else:
@@ -81,10 +84,10 @@ def test_slope_is_the_printed_one_from_one_over_alpha_on(steepest, cases, alpha,
 
 @pytest.mark.parametrize("steepest", [False, True])
 @pytest.mark.parametrize("alpha", [0.013, 0.021, 0.026])
-def test_slope_at_zero_is_zero_also_where_mu_times_alpha_falls_short_of_one_by_rounding(steepest, alpha):
+def test_slope_at_zero_passes_what_pulls_below_zero_also_where_mu_alpha_falls_short_of_one_by_rounding(steepest, alpha):
     assert (1 / alpha) * alpha < 1, "the case this test is about"
     estimator = adaste.AdaSTE(mu=1 / alpha, alpha=alpha, slope=adaste.ExactSlope(steepest=steepest))
-    assert slopes(estimator, [(0.0, 1.0), (0.0, -1.0)]) == [0.0, 0.0]
+    assert slopes(estimator, [(0.0, 1.0), (0.0, -1.0)]) == [1.0, 0.0]
 
 
 @many

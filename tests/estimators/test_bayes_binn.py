@@ -107,6 +107,48 @@ def test_direction_without_noise_is_the_literal_formula(cases, tau, train_size, 
     assert slopes(estimator, cases) == pytest.approx(expected, rel=1e-5, abs=1e-12)
 
 
+def literal_in_float64(estimator: adaste.BayesBiNN, theta: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    theta, grad, tau = theta.double(), grad.double(), estimator.temperature
+    x = theta if estimator.noise is None else theta + torch.logit(estimator.noise.uniform(theta)) / 2
+    spread = 1 - torch.tanh(x / tau) ** 2 + 1e-10
+    return estimator.train_size * spread / tau / (1 - torch.tanh(theta) ** 2 + 1e-10) * grad + theta - estimator.prior
+
+
+@pytest.mark.parametrize("tau", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("noise", [None, adaste.Noise(seed=SEED)])
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_direction_in_float32_is_that_of_float64_also_where_all_weights_are_nearly_saturated(tau, noise, compiled):
+    theta = torch.linspace(-14, 14, 4001)
+    grad = torch.sin(7 * theta) + 2
+    estimator = adaste.BayesBiNN(train_size=1e4, temperature=tau, noise=noise)
+    gradient = torch.compile(estimator.gradient, fullgraph=True) if compiled else estimator.gradient
+    for dtype in (torch.float32, torch.bfloat16):  # of the network's weights
+        weight = estimator.weight(theta, theta).to(dtype).float()
+        d = gradient(grad, theta, weight)
+        torch.testing.assert_close(d.double(), literal_in_float64(estimator, theta, grad), rtol=2e-4, atol=1e-4)
+
+
+def test_direction_is_the_same_with_the_temperature_in_a_tensor():
+    theta = torch.linspace(-14, 14, 401)
+    grad = torch.sin(7 * theta) + 2
+    for tau in (1.0, 1e-3, 1e-8, 1e-10):
+        plain, tensor = (adaste.BayesBiNN(1e4, temperature=t) for t in (tau, torch.tensor(tau, dtype=torch.float64)))
+        weight = plain.weight(theta, theta)
+        torch.testing.assert_close(tensor.gradient(grad, theta, weight), plain.gradient(grad, theta, weight))
+
+
+@pytest.mark.parametrize("tau", [1e-10, 1e-8])
+def test_at_a_published_temperature_the_direction_is_the_formula_as_float32_evaluates_it(tau):
+    """Bit by bit: runs were made of it."""
+    theta = torch.cat((torch.linspace(-14, 14, 4001), torch.tensor([1e6, -1e6, 1e-3])))
+    grad = torch.sin(7 * theta) + 2
+    estimator = adaste.BayesBiNN(train_size=4.5e5, temperature=tau)
+    weight = estimator.weight(theta, theta)
+    spread = (1 - weight**2 + 1e-10) / tau
+    scale = 4.5e5 * spread / (1 - torch.tanh(theta) ** 2 + 1e-10)
+    assert torch.equal(estimator.gradient(grad, theta, weight), scale * grad + theta - 0.0)
+
+
 def test_at_the_published_temperature_weights_are_binary_and_the_scale_is_one_constant():
     estimator = adaste.BayesBiNN(train_size=4.5e5, temperature=1e-10, noise=adaste.Noise(seed=3))
     latent = torch.tensor([10.0, -10.0, 25.0, -1e6])

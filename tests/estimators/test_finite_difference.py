@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from helpers_for_estimators import column, few, many, pairs, real, sized, slopes, weights
+from helpers_for_estimators import column, few, many, pairs, real, sized, slopes, toward_zero, weights
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,11 +59,23 @@ def test_adaptive_spacing_is_the_literal_quotient_with_the_limit_beyond_the_cros
     s = literal(kind, shape)
     estimator = adaste.FiniteDifference(under_test(kind, shape), adaste.AdaptiveSpacing(reach))
     for (theta, g), d in zip(cases, slopes(estimator, cases), strict=True):
-        beta = max(reach, abs(theta)) / abs(g) if theta * g > 0 else 1.0
-        perturbed = theta - g if theta * g <= 0 else (theta - math.copysign(max(reach, abs(theta)), theta))
-        # On one side of zero, or from one side to the other: which one theta = 0 belongs to follows from g.
-        quotient = (s(theta, -g) - s(perturbed, -g)) / beta if g else 0.0
+        toward = toward_zero(theta, g)
+        beta = max(reach, abs(theta)) / abs(g) if toward else 1.0
+        perturbed = theta - math.copysign(max(reach, abs(theta)), g) if toward else theta - g
+        quotient = (s(theta, 1.0) - s(perturbed, -g)) / beta if g else 0.0
         assert d == pytest.approx(quotient, rel=1e-9, abs=1e-13)
+
+
+@pytest.mark.parametrize("kind", MAPS)
+@pytest.mark.parametrize("reach", [0.5, 2.0])
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_both_spacings_give_the_same_slope_at_zero_for_the_same_beta(kind, reach, zero):
+    forward = under_test(kind, 0.4)
+    for g, beta in ((0.3, reach / 0.3), (-0.3, 1.0)):
+        (adaptive,) = slopes(adaste.FiniteDifference(forward, adaste.AdaptiveSpacing(reach)), [(zero, g)])
+        (fixed,) = slopes(adaste.FiniteDifference(forward, adaste.FixedSpacing(beta)), [(zero, g)])
+        assert adaptive == pytest.approx(fixed, rel=1e-12, abs=1e-15)
+        assert adaptive > 0 or g < 0
 
 
 @pytest.mark.parametrize("kind", MAPS)

@@ -17,6 +17,7 @@ def soft(u_minus: float, u_plus: float, beta: float) -> tuple[float, float]:
 
 
 betas = sized(-1, 1)
+FORMS = ("", "released", "original")
 
 
 @many
@@ -49,6 +50,29 @@ def test_both_jacobians_have_their_written_out_components(u_minus, u_plus, beta,
     assert true == pytest.approx([-beta * g * (1 - t * t) / 2, beta * g * (1 - t * t) / 2], rel=1e-6, abs=1e-13)
 
 
+@many
+@given(real(-3, 3), real(-3, 3), betas, signed(sized(-3, 1)))
+def test_original_jacobian_is_the_released_one_at_the_softmax_of_the_softmax(u_minus, u_plus, beta, g):
+    latent = column([u_minus, u_plus]).view(1, 2)
+    minus, plus = soft(*soft(u_minus, u_plus, beta), beta)
+    t = plus - minus
+    original = adaste.PMF(beta, original=True).gradient(column([g]), latent, column([t]))[0].tolist()
+    assert original == pytest.approx([-beta * g * (1 + t * (1 - t) / 2), beta * g * (1 - t * (1 + t) / 2)], rel=1e-9)
+
+
+def test_original_jacobian_lets_more_pass_than_the_released_one_where_weights_are_saturated_and_beta_is_small():
+    latent, grad = column([-30.0, 30.0]).view(1, 2), column([0.8])
+    released, original = (adaste.PMF(**{name: True}).gradient(grad, latent, grad)[0] for name in FORMS[1:])
+    minus, plus = soft(0.0, 1.0, 1.0)
+    assert ((original[1] - original[0]) / 2).item() == pytest.approx(0.8 * (1 - (plus - minus) ** 2 / 2))
+    assert original[1] - original[0] > 1.5 * (released[1] - released[0])
+
+
+def test_the_two_published_jacobians_exclude_each_other():
+    with pytest.raises(ValueError, match=r"md-bnn.*pmf.*exclude each other.*set one of them to False"):
+        adaste.PMF(released=True, original=True)
+
+
 def test_released_jacobian_survives_saturation_and_the_true_one_vanishes():
     latent, grad = column([-30.0, 30.0]).view(1, 2), column([0.8])
     assert adaste.PMF().gradient(grad, latent, grad).abs().max().item() < 1e-20
@@ -65,11 +89,11 @@ def test_latents_start_at_the_networks_weights_and_round_by_the_larger_level():
     assert adaste.PMF().binarize(levels, weight).tolist() == [-1.0, 1.0]
 
 
-@pytest.mark.parametrize("released", [False, True])
-def test_training_under_adam_follows_the_literal_two_level_loop(released):
+@pytest.mark.parametrize("form", FORMS)
+def test_training_under_adam_follows_the_literal_two_level_loop(form):
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(10, generator=generator, dtype=torch.float64)
-    estimator = adaste.PMF(adaste.Geometric(start=1.0, stop=4.0, length=6, every=5), released=released)
+    estimator = adaste.PMF(adaste.Geometric(start=1.0, stop=4.0, length=6, every=5), **({form: True} if form else {}))
     training = Training(start, estimator, lambda groups: torch.optim.Adam(groups, lr=0.05))
     u = [[-x, x] for x in start.tolist()]
     first = [[0.0, 0.0] for _ in u]
@@ -82,9 +106,11 @@ def test_training_under_adam_follows_the_literal_two_level_loop(released):
         for i, g in enumerate(grad.tolist()):
             p = soft(u[i][0], u[i][1], beta)
             pull = (-g, g)
+            if form == "original":
+                p = soft(p[0], p[1], beta)
             mean = p[0] * pull[0] + p[1] * pull[1]
             for k in (0, 1):
-                d = beta * ((pull[k] if released else p[k] * pull[k]) - p[k] * mean)
+                d = beta * ((pull[k] if form else p[k] * pull[k]) - p[k] * mean)
                 first[i][k] = 0.9 * first[i][k] + 0.1 * d
                 second[i][k] = 0.999 * second[i][k] + 0.001 * d * d
                 spread = math.sqrt(second[i][k] / (1 - 0.999 ** (step + 1))) + 1e-8

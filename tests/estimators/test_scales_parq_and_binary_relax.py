@@ -100,6 +100,7 @@ INNER = [
     adaste.MirrorDescent(beta=2.0),
     adaste.PMF(beta=2.0),
     adaste.Bop(threshold=0.01),
+    adaste.Scaled(adaste.StraightThrough(), adaste.Unit()),
 ]
 
 
@@ -137,6 +138,37 @@ def test_scaled_primal_mirror_descent_moves_as_the_unscaled_one_with_the_scaled_
     for step in range(10):
         grad = torch.sin(torch.arange(8, dtype=torch.float64) + step).view(2, 4)
         assert torch.allclose(scaled.step(grad), size * plain.step(size * grad), rtol=1e-9)
+
+
+@pytest.mark.parametrize("mirror", [adaste.TanhMirror(), adaste.SoftmaxMirror()])
+@pytest.mark.parametrize("absorbing", [False, True])
+def test_scaled_primal_mirror_descent_takes_its_scale_from_the_dual_point_inside_its_reach(mirror, absorbing):
+    """theta <- r(theta) - beta lr a g, a = mean |r(theta)| per channel, where r ends at the mirror's reach."""
+    beta, rate, reach = 20.0, 0.01, mirror.reach
+    start = torch.linspace(-1.5, 1.5, 12, dtype=torch.float64).view(3, 4)
+    start[1, 2], start[2, 0] = 2 * reach, -3 * reach
+    inner = adaste.MirrorDescent(mirror, stable=False, beta=beta, absorbing=absorbing)
+    training = Training(
+        start, adaste.Scaled(inner, adaste.ChannelMean()), lambda groups: torch.optim.SGD(groups, lr=rate)
+    )
+
+    def scaled(dual: Tensor) -> tuple[Tensor, Tensor]:
+        size = dual.clamp(-reach, reach).abs().mean(dim=1, keepdim=True)
+        return size, size * torch.tanh(dual)
+
+    dual, absorbed = start, torch.zeros_like(start, dtype=torch.bool)
+    for step in range(12):
+        size, expected = scaled(dual)
+        torch.testing.assert_close(training.weight, expected, rtol=1e-9, atol=1e-12)
+        absorbed |= absorbing & (dual.abs() >= reach)
+        grad = torch.sin(torch.arange(12, dtype=torch.float64) + step).view(3, 4)
+        moved = dual.clamp(-reach, reach) - beta * rate * size * grad
+        dual = torch.where(absorbed, dual.sign() * 2 * reach, moved)
+        training.step(grad)
+    assert absorbed.sum() == (2 if absorbing else 0)
+    with training.optimizer.binarized():
+        torch.testing.assert_close(training.weight, scaled(dual)[0] * torch.where(dual >= 0, 1.0, -1.0))
+        assert training.weight.abs().max() < reach
 
 
 def test_magnitude_is_the_size_of_the_exported_weights_also_where_scales_multiply():

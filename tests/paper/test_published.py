@@ -94,7 +94,9 @@ def test_rows_added_to_table_2_have_the_numbers_of_table_1() -> None:
 
 
 def test_rows_come_in_the_order_of_the_paper() -> None:
-    assert [(row.method, row.mark) for row in TABLES["table1"].rows] == list(ROWS_1.values())
+    printed = [(row.method, row.mark) for row in TABLES["table1"].rows if row.published]
+    assert printed == list(ROWS_1.values())
+    assert [row.method for row in TABLES["table1"].rows if not row.published] == ["pmf-md-bnn"]  # released twice
     printed = [(row.method, row.mark) for row in TABLES["table2"].rows if row.mark != ADDED]
     assert printed == list(ROWS_2.values())
 

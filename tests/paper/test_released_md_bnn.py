@@ -49,6 +49,7 @@ TUNED = {
         TINY: (1e-3, 0.5, 1.01**1000),
     },
 }
+TUNED["pmf-md-bnn"] = TUNED["pmf"]
 every_tuned = pytest.mark.parametrize(
     ("method", "where"), [(method, where) for method, tuned in TUNED.items() for where in tuned]
 )
@@ -59,7 +60,8 @@ def test_rates_and_drops_are_those_of_the_script(method: str, where: str) -> Non
     made = released(method, where)
     rate, drop, _ = TUNED[method][where]
     assert isinstance(made.base, Adam) and isinstance(made.base.lr, Steps)
-    assert (made.base.betas, made.base.eps, made.base.weight_decay) == ((0.9, 0.999), 1e-8, 0.0)
+    assert (made.base.betas, made.base.eps) == ((0.9, 0.999), 1e-8)
+    assert made.base.weight_decay == (1e-4 if method == "pmf" else 0.0)
     for epochs, drops in ((0, 0), (149, 0), (150, 1), (299, 1), (300, 2), (449, 2), (450, 3), (499, 3)):
         assert float(made.base.lr.at(epochs)) == pytest.approx(rate * drop**drops)
 
@@ -69,7 +71,7 @@ def test_beta_grows_from_one_as_in_the_script(method: str, where: str) -> None:
     estimator = released(method, where).estimator
     assert isinstance(estimator, MirrorDescent | PMF) and isinstance(estimator.beta, Geometric)
     _, _, final = TUNED[method][where]
-    most = 1e4 if method == "pmf" else 1e35
+    most = 1e4 if method.startswith("pmf") else 1e35
     for epoch in (0, 1, 100, 250, 400, 490, 500):
         assert float(estimator.beta.at(epoch)) == pytest.approx(min(final ** (epoch / 500), most), rel=0.02)
 
@@ -81,7 +83,7 @@ def test_beta_ends_at_the_scripts_value_in_six_digits_and_rates_have_no_more(met
 
     made = released(method, where)
     final = TUNED[method][where][2]
-    assert made.estimator.beta.stop == (1e4 if method == "pmf" else six_digits(final))
+    assert made.estimator.beta.stop == (1e4 if method.startswith("pmf") else six_digits(final))
     assert list(made.base.lr.values) == list(map(six_digits, made.base.lr.values))
 
 
@@ -115,14 +117,16 @@ def test_the_four_forms_of_mirror_descent_are_what_their_names_say() -> None:
 
 
 def test_methods_with_two_numbers_per_weight_start_from_two() -> None:
-    for method in ("pmf", "md-softmax", "md-softmax-s", "md-tanh", "md-tanh-s", "binaryconnect", "full-precision"):
+    for method in (*TUNED, "binaryconnect", "full-precision"):
         made = released(method, CIFAR_10_R)
         assert made.network.two_levels == (made.estimator.latent(torch.zeros(3)).ndim == 2)
 
 
-def test_pmf_has_the_published_codes_jacobian() -> None:
-    estimator = released("pmf", CIFAR_10_R).estimator
-    assert isinstance(estimator, PMF) and estimator.released
+def test_pmf_has_its_own_codes_jacobian_and_the_form_of_md_bnn_that_of_md_bnns() -> None:
+    for method, original in (("pmf", True), ("pmf-md-bnn", False)):
+        estimator = released(method, CIFAR_10_R).estimator
+        assert isinstance(estimator, PMF)
+        assert (estimator.original, estimator.released) == (original, not original)
 
 
 @every_place

@@ -9,7 +9,8 @@ Three slopes of the same method:
 - `ReleasedSlope`, what the authors' released code computes. Its accuracy comes from the latent dynamics around it (an
   exponential average of gradients), not from its adaptive gate, which fewer than 1e-4 of the weights ever meet.
 
-Legend: s forward map, theta latent, g = dl/dw, r = 1 - mu alpha, d what the optimizer sees.
+Legend: s forward map, theta latent, g = dl/dw, r = 1 - mu alpha, d what the optimizer sees. A theta of 0 counts as
+positive, as its weight is: theta g > 0 is g > 0 there.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +22,7 @@ from torch import Tensor
 from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator, signed
 from adaste.estimators.finite_difference import AdaptiveSpacing
-from adaste.maps import DoubleWell, choose
+from adaste.maps import DoubleWell, choose, same_sign
 from adaste.schedules import Scheduled, now
 
 
@@ -67,7 +68,7 @@ class ExactSlope(Slope):
             factor = torch.maximum(factor, (weight + 1) / (size + well.linear_reach))
         toward = grad * factor.clamp(max=1)
         away = torch.where(size < well.linear_reach, grad * well.slope, 0.0)
-        return torch.where(latent * grad > 0, toward, away)
+        return torch.where(same_sign(latent, grad), toward, away)
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,14 @@ class ReleasedSlope(Slope):
     def _binary_factor(self, grad: Tensor, latent: Tensor) -> Tensor:
         size = latent.abs()
         gated = (grad.abs() > self.threshold) & (size > 1e-3)
-        factor = torch.where(latent * grad > 0, (1 / size).clamp(max=0.5), 0.0)
+        factor = torch.where(same_sign(latent, grad), (1 / size).clamp(max=0.5), 0.0)
         return torch.where(gated, factor, 1.0)
 
     def _soft_factor(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
         mu, alpha = now(well.mu), well.alpha
         size = latent.abs()
         large = grad.abs() > self.threshold
-        toward = latent * grad > 0
+        toward = same_sign(latent, grad)
         saturated = (size > well.linear_reach) & (size > 1e-6)
         linear = (size < well.linear_reach) & (size > 1e-6)
         beyond = ((1 + 2 * mu + mu * alpha) * well.slope / size).clamp(max=0.5)

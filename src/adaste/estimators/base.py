@@ -55,6 +55,13 @@ class Estimator(ABC):
         """The latent as one number per weight, positive for +1 (differs only where a latent has two coordinates)."""
         return latent
 
+    def extent(self, latent: Tensor, *, carried: bool = False) -> Tensor:
+        """What a scale measures: `position` in the units of latents between steps, without markers.
+
+        `carried` says that the latent is inside of a step, after `carry` and before `settle`.
+        """
+        return self.position(latent)
+
     def magnitude(self, latent: Tensor) -> Scalar:
         """The size of the binarized weights: 1, or a scale."""
         return 1.0

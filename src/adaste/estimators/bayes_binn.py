@@ -7,8 +7,12 @@ from torch import Tensor
 
 from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator, signed
+from adaste.maps import choose
 from adaste.noise import Noise
 from adaste.schedules import Scheduled, now
+
+SHARP = 2.0**-23
+"""Below this temperature float32, whose numbers near 1 are that far apart, knows no sample between -1 and +1."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,12 @@ class BayesBiNN(Estimator):
         d = s g + theta - prior
 
     SGD with momentum m and, at its t-th step, the rate (1 - m) lr / (1 - m^t) is the published update; without momentum
-    that is lr. At its published temperature of 1e-10 every w is +-1 in float32, s is one constant and
+    that is lr. At its published temperatures of 1e-10 and 1e-8 every w is +-1 in float32, s is one constant and
     |theta| >> |delta|: a sign of an average of gradients.
+
+    Below `SHARP` s is evaluated as printed and as the published code does: in float32 both brackets are the 1e-10 alone
+    beyond |theta| = 9. At higher temperatures what float32 loses there would decide on s (at temperature 1 it is wrong
+    by factors up to 1000), and both are evaluated as 4 exp(-2 |x|) / (1 + exp(-2 |x|))^2, which loses nothing.
 
     train_size  number of training examples times its published scale of 10.
     noise       random numbers of the sample; None takes delta = 0.
@@ -46,11 +54,23 @@ class BayesBiNN(Estimator):
         return signed(weight, self.start)
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
-        if self.noise is not None:
-            latent = latent + torch.logit(self.noise.uniform(latent)) / 2
-        return torch.tanh(latent / now(self.temperature))
+        return torch.tanh(self._drawn(latent) / now(self.temperature))
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
-        spread = (1 - weight**2 + 1e-10) / now(self.temperature)
-        scale = self.train_size * spread / (1 - torch.tanh(latent) ** 2 + 1e-10)
+        temperature = now(self.temperature)
+        sharp = temperature < SHARP
+        of_sample = choose(sharp, lambda: 1 - weight**2, lambda: _variance(self._drawn(latent) / temperature))
+        of_mean = choose(sharp, lambda: 1 - torch.tanh(latent) ** 2, lambda: _variance(latent))
+        spread = (of_sample + 1e-10) / temperature
+        scale = self.train_size * spread / (of_mean + 1e-10)
         return scale * grad + latent - self.prior
+
+    def _drawn(self, latent: Tensor) -> Tensor:
+        """The latent with its noise, theta + delta: the same at every call within a step."""
+        return latent if self.noise is None else latent + torch.logit(self.noise.uniform(latent)) / 2
+
+
+def _variance(x: Tensor) -> Tensor:
+    """1 - tanh(x)^2."""
+    decay = torch.exp(-2 * x.abs())
+    return 4 * decay / (1 + decay) ** 2

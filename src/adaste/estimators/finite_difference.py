@@ -16,7 +16,7 @@ from torch import Tensor
 
 from adaste.checks import require, require_kind
 from adaste.estimators.base import Estimator
-from adaste.maps import DoubleWell, ForwardMap, sign
+from adaste.maps import DoubleWell, ForwardMap, same_sign, sign
 from adaste.schedules import Scheduled, now
 
 
@@ -56,6 +56,8 @@ class AdaptiveSpacing(Spacing):
 
         theta g > 0:   d = g (s(|theta|) + s(D - |theta|)) / D
         theta g <= 0:  d = sign(g) (s(|theta| + |g|) - s(|theta|))
+
+    A theta of 0 belongs to the positive side, as its weight does: theta g > 0 is g > 0 there.
     """
 
     reach: float = 2.0
@@ -68,7 +70,7 @@ class AdaptiveSpacing(Spacing):
         distance = size.clamp(min=self.reach)
         toward = grad * ((forward.magnitude(size) + forward.magnitude(distance - size)) / distance)
         away = grad.sign() * forward.increase(size, grad.abs())
-        return torch.where(latent * grad > 0, toward, away)
+        return torch.where(same_sign(latent, grad), toward, away)
 
 
 @dataclass(frozen=True)

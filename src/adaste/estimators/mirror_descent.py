@@ -137,6 +137,14 @@ class MirrorDescent(Estimator):
     def position(self, latent: Tensor) -> Tensor:
         return self.mirror.position(latent)
 
+    def extent(self, latent: Tensor, *, carried: bool = False) -> Tensor:
+        position = self.position(latent)
+        if self.stable:
+            return position
+        # A step divides by beta, and only what is inside of the reach survives it: ABSORBED is no size of a weight.
+        dual = position * now(self.beta) if carried else position
+        return dual.clamp(-self.mirror.reach, self.mirror.reach)
+
     def carry(self, latent: Tensor, weight: Tensor) -> Tensor:
         # Unstable: beta multiplies the step and not the map. Dividing before and multiplying after the base's step
         # does that for every base, also for one that is blind to the scale of its gradient.

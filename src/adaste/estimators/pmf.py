@@ -7,22 +7,31 @@ from torch import Tensor
 
 from adaste.checks import require
 from adaste.estimators.base import Estimator, from_two_levels, to_two_levels
-from adaste.schedules import Scheduled, now
+from adaste.schedules import Scheduled, added, now
 
 
 @dataclass(frozen=True)
 class PMF(Estimator):
     """p = softmax(beta u), w = p_plus - p_minus = tanh(beta (u_plus - u_minus) / 2), G = dl/dp = (-g, +g).
 
-    d = beta (p G - p (p . G)), the true Jacobian; or, with `released`, d = beta (G - p (p . G)): the identity in
-    place of diag(p), which does not vanish as the weights saturate (the published code does this on purpose).
+    d = beta (p G - p (p . G)), the true Jacobian, or one of published code: the identity in place of diag(p), which
+    does not vanish as the weights saturate (both do this on purpose).
+
+    released  d = beta (G - p (p . G)): that of the code of md-bnn.
+    original  d = beta (G - q (q . G)) with q = softmax(beta p): that of the code of pmf, which takes the softmax twice.
     """
 
     beta: Scheduled = 1.0
     released: bool = False
+    original: bool = added(False)
 
     def __post_init__(self) -> None:
         require("beta", self.beta, above=0)
+        if self.released and self.original:
+            raise ValueError(
+                "released (the Jacobian of md-bnn's code) and original (that of pmf's) exclude each other, "
+                "got True for both; set one of them to False"
+            )
 
     def latent(self, weight: Tensor) -> Tensor:
         return to_two_levels(weight)
@@ -34,7 +43,10 @@ class PMF(Estimator):
         return torch.tanh(now(self.beta) * self.position(latent))
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
-        levels = torch.softmax(now(self.beta) * latent, dim=-1)
+        beta = now(self.beta)
+        levels = torch.softmax(beta * latent, dim=-1)
         pull = to_two_levels(grad)
+        if self.original:
+            levels = torch.softmax(beta * levels, dim=-1)
         mean = (levels * pull).sum(dim=-1, keepdim=True)
-        return now(self.beta) * ((pull if self.released else levels * pull) - levels * mean)
+        return beta * ((pull if self.released or self.original else levels * pull) - levels * mean)

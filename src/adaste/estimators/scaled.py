@@ -53,7 +53,8 @@ class ChannelMean(Scale):
 class Scaled(Estimator):
     """w = a s(theta): the inner method sees the unscaled weight w / a and, by the chain rule, the gradient a g.
 
-    A scale that depends on theta is held constant in the derivative, and taken from theta as the step carries it.
+    A scale that depends on theta is held constant in the derivative, and taken from the theta of that moment, measured
+    as the inner method says (`Estimator.extent`): between steps and inside of one the scale is the same.
     """
 
     estimator: Estimator
@@ -72,11 +73,11 @@ class Scaled(Estimator):
         return self.estimator.carry(latent, weight / self._scale(latent))
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
-        scale = self._scale(latent)
+        scale = self._scale(latent, carried=True)
         return self.estimator.gradient(scale * grad, latent, weight / scale)
 
     def settle(self, latent: Tensor, weight: Tensor) -> Tensor:
-        return self.estimator.settle(latent, weight / self._scale(latent))
+        return self.estimator.settle(latent, weight / self._scale(latent, carried=True))
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         scale = self._scale(latent)
@@ -85,11 +86,14 @@ class Scaled(Estimator):
     def position(self, latent: Tensor) -> Tensor:
         return self.estimator.position(latent)
 
+    def extent(self, latent: Tensor, *, carried: bool = False) -> Tensor:
+        return self.estimator.extent(latent, carried=carried)
+
     def magnitude(self, latent: Tensor) -> Scalar:
         return self._scale(latent) * self.estimator.magnitude(latent)
 
     def binarize(self, latent: Tensor, weight: Tensor) -> Tensor:
         return self._scale(latent) * self.estimator.binarize(latent, weight)
 
-    def _scale(self, latent: Tensor) -> Scalar:
-        return self.scale.of(self.position(latent))
+    def _scale(self, latent: Tensor, *, carried: bool = False) -> Scalar:
+        return self.scale.of(self.extent(latent, carried=carried))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from adaste.estimators.finite_difference import FixedSpacing
-from adaste.maps import DoubleWell
+from adaste.maps import DoubleWell, same_sign
 from adaste.schedules import Scalar, now
 
 
@@ -59,7 +59,7 @@ def steepest_beta(well: DoubleWell, latent: Tensor, grad: Tensor) -> Tensor:
     toward = torch.where(beyond, saturating_beta(well, latent, grad), crossing_beta(latent, grad))
     room = well.linear_reach - latent.abs()
     away = torch.where(room > 0, room / grad.abs(), 1.0)
-    return torch.where(latent * grad > 0, toward, away)
+    return torch.where(same_sign(latent, grad), toward, away)
 
 
 def steepest_slope(well: DoubleWell, latent: Tensor, grad: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ def steepest_slope(well: DoubleWell, latent: Tensor, grad: Tensor) -> Tensor:
     beyond = latent.abs() > switching_latent(well)
     toward = torch.where(beyond, saturating_slope(well, latent, grad), crossing_slope(well, latent, grad))
     away = torch.where(latent.abs() < well.linear_reach, grad * well.slope, 0.0)
-    return torch.where(latent * grad > 0, toward, away)
+    return torch.where(same_sign(latent, grad), toward, away)
 
 
 def worst_ratio(well: DoubleWell) -> Scalar:

@@ -8,6 +8,7 @@ parameters are binary (biases, too), 5,000 of the CIFAR images are held out. Kno
 - AdaSTE's and BayesBiNN's momentum is without bias correction (the first twenty steps), their learning rate falls
   within epochs, not between them, and statistics of BatchNorm for rounded weights come from batches of their own
   before a test.
+- PMF is in both codes, with different Jacobians: `pmf` is the script of pmf, `pmf-md-bnn` the form of md-bnn's code.
 - md-bnn and pmf: beta grows at every step instead of every few hundred; biases start at zero; CIFAR-100 is normalised
   with its own constants. Latents of two levels start at (-x, x) with their x; what they have in common does nothing.
 - Rates of md-bnn and pmf are those under the torch they ask for, 0.4. From 1.1 on the same scripts drop the rate right
@@ -25,7 +26,7 @@ from adaste.estimators import SoftmaxMirror, TanhMirror
 from adaste.paper.family import Family, Make
 from adaste.paper.ours import with_mixup
 from adaste.paper.scripts.adaste import adaste, adaste_annealed, bayes_binn
-from adaste.paper.scripts.md_bnn import binary_connect, full_precision, mirror_descent, pmf
+from adaste.paper.scripts.md_bnn import binary_connect, full_precision, mirror_descent, pmf, pmf_of_md_bnn
 from adaste.paper.scripts.prox_quant import prox_quant
 from adaste.paper.tuned import MD_SOFTMAX, MD_SOFTMAX_S, MD_TANH, MD_TANH_S
 
@@ -34,6 +35,7 @@ _MAKERS: dict[str, Make] = {
     "binaryconnect": binary_connect,
     "proxquant": prox_quant,
     "pmf": pmf,
+    "pmf-md-bnn": pmf_of_md_bnn,
     "md-softmax": mirror_descent(SoftmaxMirror(), stable=False, tuned=MD_SOFTMAX),
     "md-softmax-s": mirror_descent(SoftmaxMirror(), stable=True, tuned=MD_SOFTMAX_S),
     "md-tanh": mirror_descent(TanhMirror(), stable=False, tuned=MD_TANH),

@@ -13,6 +13,10 @@ PMF_BETA_MOST = 1e4
 """Where beta stops to grow in the code of pmf. In md-bnn it is 1e35, which no script reaches."""
 
 
+PMF_DECAY = 1e-4
+"""Weight decay of pmf's script; its list of tuned numbers has none."""
+
+
 def rounded(number: float) -> float:
     """To six digits: the last ones of a power differ between machines, and with them a recipe's digest would."""
     return float(f"{number:.6g}")

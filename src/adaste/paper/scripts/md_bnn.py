@@ -16,7 +16,7 @@ from adaste.estimators import (
 from adaste.paper.family import Make
 from adaste.paper.places import Place
 from adaste.paper.scripts.assembling import assemble
-from adaste.paper.tuned import PMF_BETA_MOST, PMF_SCRIPTS, Tuned, rounded
+from adaste.paper.tuned import PMF_BETA_MOST, PMF_DECAY, PMF_SCRIPTS, Tuned, rounded
 from adaste.recipe import Recipe
 from adaste.schedules import Schedule, Steps
 
@@ -28,11 +28,18 @@ def drops(rate: float, factor: float, epochs: int) -> Schedule:
 
 
 def _by_adam(
-    place: Place, epochs: int, estimator: Estimator, rate: float, drop: float, *, two_levels: bool = False
+    place: Place,
+    epochs: int,
+    estimator: Estimator,
+    rate: float,
+    drop: float,
+    *,
+    two_levels: bool = False,
+    weight_decay: float = 0.0,
 ) -> Recipe:
     """As all scripts of md-bnn and pmf: tested with the statistics of soft weights."""
     network = dataclasses.replace(place.md_form, two_levels=two_levels)
-    base = Adam(lr=drops(rate, drop, epochs))
+    base = Adam(lr=drops(rate, drop, epochs), weight_decay=weight_decay)
     return assemble(place, epochs, network=network, estimator=estimator, base=base, norm_batches=0)
 
 
@@ -51,17 +58,29 @@ def mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: M
     return make
 
 
-def pmf(place: Place, epochs: int) -> Recipe | None:
-    """With the published code's Jacobian."""
+def _pmf(place: Place, epochs: int, *, original: bool, weight_decay: float) -> Recipe | None:
     script = PMF_SCRIPTS.get(place.name)
     if script is None:
         return None
-    estimator = PMF(script.beta(epochs, PMF_BETA_MOST), released=True)
-    return _by_adam(place, epochs, estimator, script.rate, script.drop, two_levels=True)
+    estimator = PMF(script.beta(epochs, PMF_BETA_MOST), released=not original, original=original)
+    return _by_adam(place, epochs, estimator, script.rate, script.drop, two_levels=True, weight_decay=weight_decay)
+
+
+def pmf(place: Place, epochs: int) -> Recipe | None:
+    """The code of pmf: its own Jacobian, and the weight decay of its script with the rates and betas of its list."""
+    return _pmf(place, epochs, original=True, weight_decay=PMF_DECAY)
+
+
+def pmf_of_md_bnn(place: Place, epochs: int) -> Recipe | None:
+    """The same rates and betas with the Jacobian of md-bnn's code, and without weight decay as in its scripts."""
+    return _pmf(place, epochs, original=False, weight_decay=0.0)
 
 
 def binary_connect(place: Place, epochs: int) -> Recipe:
-    """md-bnn's, with its --full-ste: no clip, no window. Its one script (CIFAR-10 ResNet-18) serves everywhere."""
+    """md-bnn's, with its --full-ste: no clip, no window.
+
+    That repository has no script of it: a command from the history of AdaSTE's (CIFAR-10 ResNet-18) serves everywhere.
+    """
     return _by_adam(place, epochs, StraightThrough(), rate=1e-3, drop=0.3)
 
 
