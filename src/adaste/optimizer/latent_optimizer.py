@@ -14,7 +14,15 @@ from adaste.estimators import Estimator
 from adaste.optimizer.compiled_step import CompiledStep
 from adaste.optimizer.guard import GradientGuard
 from adaste.optimizer.parameters import TrainedParameter, parameters_of, planned
-from adaste.optimizer.refusals import check_devices, check_group, check_not_rounded, check_state, warn_of_vectors
+from adaste.optimizer.refusals import (
+    check_base,
+    check_devices,
+    check_group,
+    check_made,
+    check_not_rounded,
+    check_state,
+    warn_of_vectors,
+)
 from adaste.optimizer.rules import RULES
 from adaste.optimizer.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
 from adaste.optimizer.shards import first_element, forget_gathered, local
@@ -72,13 +80,16 @@ class LatentOptimizer(Optimizer):
         compile: bool = False,
         capturable: bool = False,
     ) -> None:
+        check_base(base)
         self._compile = compile
         self._steps: int | Tensor = 0
         self._equip()
         super().__init__(params, {"estimator": estimator, "averaging": averaging})
         if compile or capturable:
             self._steps = torch.zeros((), dtype=torch.int64, device=check_devices(self.param_groups))
-        self.base = base([self._base_group(group) for group in self.param_groups])
+        made = base([self._base_group(group) for group in self.param_groups])
+        check_made(made, [self._latents_of(group) for group in self.param_groups])
+        self.base = made
         if compile and type(self.base) not in RULES:
             known = ", ".join(optimizer.__name__ for optimizer in RULES)
             raise ValueError(f"compile=True knows the base optimizers {known}, got {type(self.base).__name__}")
@@ -319,7 +330,10 @@ class LatentOptimizer(Optimizer):
         return planned(moving, grads, norms, moments)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
-        return base_group(group, [self.state[weight]["latent"] for weight in group["params"]])
+        return base_group(group, self._latents_of(group))
+
+    def _latents_of(self, group: dict[str, Any]) -> list[Tensor]:
+        return [self.state[weight]["latent"] for weight in group["params"]]
 
     def _adopt_settings(self, group: dict[str, Any], of_base: dict[str, Any]) -> None:
         adopt(group, of_base, counts_on_gpu=isinstance(self._steps, Tensor) and self._steps.is_cuda)

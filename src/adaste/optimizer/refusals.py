@@ -1,17 +1,54 @@
 """What LatentOptimizer refuses or warns of, each with a message that says what, why, given and allowed."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from adaste.checks import require
+from adaste.checks import near, require, with_article
 from adaste.estimators import Estimator
 from adaste.optimizer.shards import local
 from adaste.schedules import describe
 from adaste.warned import warn_user
+
+_BASE = (
+    "base must make the optimizer of the latents when it is called with parameter groups, as "
+    "functools.partial(torch.optim.Adam, lr=0.01) does"
+)
+
+
+def check_base(base: Any) -> None:
+    """What is to make the base optimizer, before it is called."""
+    if isinstance(base, Optimizer):
+        raise TypeError(
+            f"{_BASE}; got {with_article(type(base).__name__)} that is made already, for other parameters than the "
+            f"latents: give functools.partial({type(base).__name__}, lr=...)"
+        )
+    if not callable(base):
+        known = (name for name, kind in vars(torch.optim).items() if isinstance(kind, type))
+        raise TypeError(f"{_BASE}; got {base!r}{near(base, known) if isinstance(base, str) else ''}")
+    try:
+        inspect.signature(base).bind([])
+    except TypeError as error:
+        raise TypeError(f"{_BASE}; {base!r} cannot be called so: {error}") from None
+    except ValueError:  # a callable that does not tell its signature
+        return
+
+
+def check_made(made: Any, latents: Iterable[Sequence[Tensor]]) -> None:
+    """What `base` has made of these latents, group by group."""
+    if not isinstance(made, Optimizer):
+        raise TypeError(f"{_BASE}; it returned {made!r}")
+    wanted = [[id(latent) for latent in group] for group in latents]
+    if [[id(latent) for latent in group["params"]] for group in made.param_groups] != wanted:
+        raise ValueError(
+            f"{_BASE}; it made {with_article(type(made).__name__)} of other parameters than those it was given, so the "
+            "latents would not be trained: pass on its argument, and not model.parameters()"
+        )
 
 
 def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Mapping[Tensor, str]) -> None:
