@@ -9,7 +9,7 @@ import adaste
 
 ROWS = [
     {"extras", "checks", "locks", "warned"},
-    {"schedules", "records", "signals", "startup", "compiling", "leftovers", "drawing"},
+    {"schedules", "records", "signals", "startup", "compiling", "leftovers", "drawing", "patterns"},
     {"histogram"},
     {"files", "serial"},
     {"failures"},

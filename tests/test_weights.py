@@ -1,5 +1,7 @@
 """binary_weights: a total and disjoint partition of any model."""
 
+from collections import OrderedDict
+
 import pytest
 import torch
 from torch import nn
@@ -71,3 +73,62 @@ def test_a_model_without_binary_weights_is_refused() -> None:
         adaste.binary_weights(nn.BatchNorm1d(3))
     with pytest.raises(ValueError, match="no binary weights"):
         adaste.binary_weights(convolutional(), exclude="*")
+
+
+def nested() -> nn.Module:
+    body = nn.Sequential(OrderedDict(conv=nn.Conv2d(8, 8, 3), tail=nn.Sequential(nn.Conv2d(8, 4, 1), nn.ReLU())))
+    return nn.Sequential(OrderedDict(stem=nn.Conv2d(3, 8, 3), body=body, flat=nn.Flatten(), fc=nn.Linear(16, 5)))
+
+
+PATTERNS = {
+    "fc": {"fc"},
+    "fc.weight": {"fc"},
+    "body": {"body.conv", "body.tail.0"},
+    "body.tail": {"body.tail.0"},
+    "body.t*": {"body.tail.0"},
+    "*.conv": {"body.conv"},
+    "*.0.*": {"body.tail.0"},
+    "*c*": {"fc", "body.conv"},
+    "*": {"stem", "body.conv", "body.tail.0", "fc"},
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_means_the_same_to_training_and_packing(pattern: str) -> None:
+    model = nested()
+    real = {f"{layer}.weight" for layer in PATTERNS[pattern]}
+    every = set(adaste.binary_weights(model).binary)
+    included = adaste.binary_weights(model, include=pattern)
+    assert {name for name, parameter in included.binary.items() if parameter.dim() > 1} == real
+    if real == every:
+        return
+    optimizer = adaste.LatentOptimizer(
+        adaste.binary_weights(model, exclude=[pattern]), base=torch.optim.SGD, estimator=adaste.BinaryConnect()
+    )
+    assert {name for name, _ in optimizer.latents()} == every - real
+    images = torch.randn(2, 3, 6, 6)
+    with optimizer.binarized():
+        adaste.pack(model, images, float_layers=[pattern])
+        for other in every - real:
+            with pytest.raises(ValueError, match="is not binary"):
+                adaste.pack(model, images, float_layers=other)
+
+
+def test_a_shared_layer_answers_to_each_of_its_names_in_training_and_packing() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(4, 4)
+    model = nn.Sequential(OrderedDict(flat=nn.Flatten(), one=layer, between=nn.ReLU(), other=layer, fc=nn.Linear(4, 2)))
+    for name in ("one", "other"):
+        weights = adaste.binary_weights(model, exclude=name)
+        assert list(weights.binary) == ["fc.weight"]
+        optimizer = adaste.LatentOptimizer(weights, base=torch.optim.SGD, estimator=adaste.BinaryConnect())
+        with optimizer.binarized():
+            adaste.pack(model, torch.randn(2, 1, 2, 2), float_layers=name)
+
+
+def test_a_pattern_that_matches_nothing_is_answered_with_what_there_is() -> None:
+    for pattern in ("classifier", "fc.w"):
+        with pytest.raises(ValueError, match=r"exclude pattern .* there are stem\.weight, stem\.bias, .*fc\.bias"):
+            adaste.binary_weights(nested(), exclude=pattern)
+        with pytest.raises(ValueError, match=r"float_layers pattern .* there are stem\.weight, .*fc\.weight"):
+            adaste.pack(nested(), torch.randn(2, 3, 6, 6), float_layers=pattern)

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from adaste.checks import near
 from adaste.estimators import FullPrecision
+from adaste.patterns import matches, no_match
 
 Predicate = Callable[[str, nn.Parameter], bool]
 Selector = str | Predicate | Iterable[str | Predicate]
@@ -37,9 +36,10 @@ def binary_weights(model: nn.Module, include: Selector | None = None, exclude: S
     """Divide the parameters of `model` into binary weights and the rest.
 
     By default the weights (not the biases) of all linear, convolution and attention layers are binary, as far as they
-    require a gradient. `include` names others instead, `exclude` takes some away; each is a pattern over parameter
-    names (`"layer?.*.weight"`), a predicate of (name, parameter), or several of these. A pattern or predicate that
-    matches nothing is an error, and so is a model without binary weights.
+    require a gradient. `include` names others instead, `exclude` takes some away; each is a pattern, a predicate of
+    (name, parameter), or several of these. A pattern (of fnmatch) is one of a parameter's name (`"layer?.*.weight"`)
+    or of a module's, which stands for everything in it (`"fc"`). A pattern or predicate that matches nothing is an
+    error, and so is a model without binary weights.
     """
     names = _names(model)
     trained = [group for group in names if group[0][1].requires_grad]
@@ -84,11 +84,10 @@ def _matching(role: str, selector: Selector, names: list[list[tuple[str, nn.Para
     for test in tests:
         found = {parameter for name, parameter in everything if _matches(test, name, parameter)}
         if not found:
-            hint = near(str(test), [name for name, _ in everything])
-            raise ValueError(f"the {role} pattern {test!r} matches none of the {len(names)} parameters{hint}")
+            raise no_match(role, test, [name for name, _ in everything])
         chosen |= found
     return chosen
 
 
 def _matches(test: str | Predicate, name: str, parameter: nn.Parameter) -> bool:
-    return fnmatchcase(name, test) if isinstance(test, str) else bool(test(name, parameter))
+    return matches(test, name) if isinstance(test, str) else bool(test(name, parameter))
