@@ -11,7 +11,8 @@ from torch.optim import Optimizer
 
 from adaste.checks import near, require, with_article
 from adaste.estimators import Estimator
-from adaste.optimizer.shards import local
+from adaste.optimizer.shards import is_shard, local
+from adaste.output_axis import OutputAxis
 from adaste.schedules import describe
 from adaste.warned import warn_user
 
@@ -70,6 +71,30 @@ def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Ma
         seen[parameter] = name
 
 
+def check_output_axes(group: Mapping[str, Any]) -> None:
+    """A new group whose parameters may have their output channels elsewhere than along dimension 0."""
+    params, axes = group["params"], group.get("output_axes")
+    if axes is None:
+        return
+    if len(axes) != len(params) or not all(isinstance(axis, OutputAxis) for axis in axes):
+        raise ValueError(
+            f"output_axes must be an adaste.OutputAxis for each of the {len(params)} parameters of the group, "
+            f"got {axes!r}"
+        )
+    for place, (entry, axis) in enumerate(zip(params, axes, strict=True)):
+        name, parameter = entry if isinstance(entry, tuple) else (f"parameter {place} of the group", entry)
+        if not axis.fits(parameter.shape):
+            raise ValueError(f"{name} cannot have its output channels along {axis}: its shape is {parameter.shape}")
+        estimator = group["estimator"]
+        oriented = estimator.on_parameter(0, 0, axis) != estimator.on_parameter(0, 0)
+        if oriented and is_shard(parameter) and any(part.is_shard() for part in parameter.placements):
+            raise ValueError(
+                f"{name} has its output channels along dimension {axis.dim} and is sharded: no rank holds all inputs "
+                f"of a channel, from which {estimator} would take its scale. Leave this layer out of fully_shard, or "
+                "give it an estimator without a scale"
+            )
+
+
 def warn_of_vectors(groups: Sequence[Mapping[str, Any]]) -> None:
     """Groups that look like all parameters of a network."""
     for group in groups:
@@ -106,7 +131,8 @@ def check_state(
                 f"group {index} of the state dict has {len(theirs['params'])} parameters, "
                 f"this optimizer's has {len(ours['params'])}"
             )
-        for setting, wanted in (("base", base), ("estimator", ours["estimator"]), ("averaging", ours["averaging"])):
+        method = {name: ours.get(name) for name in ("estimator", "averaging", "output_axes")}
+        for setting, wanted in {"base": base, **method}.items():
             given = theirs.get(setting)
             if not _describes(given, wanted):
                 raise ValueError(
