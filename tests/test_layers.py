@@ -9,7 +9,7 @@ import adaste
 
 ROWS = [
     {"extras", "checks", "locks", "untrusted", "warned"},
-    {"schedules", "records", "signals", "startup", "compiling", "leftovers", "drawing"},
+    {"schedules", "records", "signals", "startup", "compiling", "leftovers", "drawing", "patterns", "output_axis"},
     {"histogram"},
     {"files", "serial"},
     {"failures"},

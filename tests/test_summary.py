@@ -45,3 +45,43 @@ def test_scales_are_counted_once_per_layer_or_channel() -> None:
 
     assert packed(adaste.Scaled(adaste.BinaryConnect(), adaste.FanIn())) == 8 + 4
     assert packed(adaste.Scaled(adaste.BinaryConnect(), adaste.ChannelMean())) == 8 + 16
+
+
+def test_weight_matrices_that_stay_real_are_named_with_the_reason(capsys) -> None:
+    model = nn.ModuleDict(
+        {
+            "embed": nn.Embedding(7, 4),
+            "rnn": nn.LSTM(4, 4),
+            "first": nn.Linear(4, 4),
+            "frozen": nn.Linear(4, 4).requires_grad_(False),
+            "forgotten": nn.Linear(4, 4),
+            "last": nn.Linear(4, 2),
+        }
+    )
+    weights = adaste.binary_weights(model, exclude=["first", "rnn"])
+    groups = [
+        {**group, "params": [pair for pair in group["params"] if "forgotten" not in pair[0]]} for group in weights
+    ]
+    optimizer = adaste.LatentOptimizer(groups, base=torch.optim.SGD, estimator=adaste.BinaryConnect())
+    result = adaste.summary(model, optimizer)
+    reasons = {layer.name: layer.real_because for layer in result.layers if layer.real_because}
+    words = {
+        "embed.weight": "embedding",
+        "rnn.weight_ih_l0": "recurrent",
+        "rnn.weight_hh_l0": "recurrent",
+        "first.weight": "full precision",
+        "frozen.weight": "no gradient",
+        "forgotten.weight": "does not have it",
+    }
+    assert reasons.keys() == words.keys()
+    assert all(word in reasons[name] for name, word in words.items())
+    _, table = capsys.readouterr().out.split("stay real:")
+    assert all(name in table and reason in table for name, reason in reasons.items())
+
+
+def test_a_network_without_real_matrices_has_nothing_below_its_table() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    optimizer = adaste.LatentOptimizer(
+        adaste.binary_weights(model), base=torch.optim.SGD, estimator=adaste.BinaryConnect()
+    )
+    assert str(adaste.inspect_model(model, optimizer)).splitlines()[-1].startswith("total")

@@ -4,15 +4,22 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from adaste.estimators import Estimator
 from adaste.optimizer.latent_optimizer import LatentOptimizer
+from adaste.optimizer.parameters import output_axes
 from adaste.optimizer.shards import whole
+from adaste.output_axis import OutputAxis
+from adaste.weights import Matrix, weight_matrices
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One parameter: how many bits a weight has, the share of +1, and its size as float32 and packed."""
+    """One parameter: how many bits a weight has, the share of +1, and its size as float32 and packed.
+
+    real_because   of a weight matrix that stays real, why; empty for all others.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -20,11 +27,12 @@ class Layer:
     positive: float
     float_bytes: int
     packed_bytes: int
+    real_because: str = ""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """All parameters of a model; `str()` is a table."""
+    """All parameters of a model; `str()` is a table, and below it the weight matrices that stay real."""
 
     layers: tuple[Layer, ...]
 
@@ -59,7 +67,9 @@ class Summary:
             for row in (list(zip(line, widths, strict=True)) for line in (heading, *rows, total))
         ]
         rule = "-" * len(lines[0])
-        return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
+        real = [f"  {layer.name.ljust(widths[0])}  {layer.real_because}" for layer in self.layers if layer.real_because]
+        told = ["weight matrices that stay real:", *real] if real else []
+        return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1], *told])
 
 
 def summary(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
@@ -72,24 +82,37 @@ def summary(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
 def inspect_model(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
     """For every parameter of `model`: shape, bits per weight, share of +1, bytes as is and packed."""
     with optimizer.binarized(model):
-        levels = {
-            weight: _levels(group["estimator"].binary, weight)
+        trained = {
+            weight: (group["estimator"], axis)
             for group in optimizer.param_groups
-            for weight in group["params"]
+            for weight, axis in zip(group["params"], output_axes(group), strict=True)
         }
-        return Summary(tuple(_layer(name, weight, levels.get(weight)) for name, weight in model.named_parameters()))
+        matrices = weight_matrices(model)
+        return Summary(
+            tuple(
+                _binary_layer(name, weight, *trained[weight])
+                if weight in trained and trained[weight][0].binary
+                else _real_layer(name, weight, matrices.get(weight), weight in trained)
+                for name, weight in model.named_parameters()
+            )
+        )
 
 
-def _levels(binary: bool, weight: Tensor) -> Tensor | None:
-    return whole(weight.detach()) if binary else None
+def _real_layer(name: str, weight: nn.Parameter, matrix: Matrix | None, trained: bool) -> Layer:
+    size, because = 4 * weight.numel(), ""
+    if matrix is not None and not weight.requires_grad:
+        because = "frozen: it requires no gradient"
+    elif matrix is not None:
+        chosen = "its group is trained in full precision" if trained else "the optimizer does not have it"
+        because = matrix.real or chosen
+    return Layer(name, tuple(weight.shape), 32, math.nan, size, size, because)
 
 
-def _layer(name: str, weight: nn.Parameter, levels: Tensor | None) -> Layer:
-    count = weight.numel()
-    if levels is None:
-        return Layer(name, tuple(weight.shape), 32, math.nan, 4 * count, 4 * count)
+def _binary_layer(name: str, weight: nn.Parameter, estimator: Estimator, axis: OutputAxis) -> Layer:
+    count, levels = weight.numel(), whole(weight.detach())
     # A scale other than 1 is one float32 per layer or per output channel.
-    sizes = levels.abs().reshape(len(levels), -1)[:, :1] if levels.ndim else levels.abs()
+    by_output = axis.outputs_first(levels)
+    sizes = by_output.abs().reshape(len(by_output), -1)[:, :1] if levels.ndim else levels.abs()
     different = torch.unique(sizes)
     scales = 0 if bool((different == 1).all()) else (1 if len(different) == 1 else len(sizes))
     positive = float((levels > 0).float().mean())

@@ -7,6 +7,7 @@ from adaste.maps import DoubleWell, HardTanh, Tanh, sign
 from adaste.noise import Noise
 from adaste.optimizer.guard import NonFiniteGradientError
 from adaste.optimizer.latent_optimizer import LatentOptimizer
+from adaste.output_axis import OutputAxis
 from adaste.packed import load_packed, pack
 from adaste.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
 from adaste.weights import Partition, binary_weights
@@ -22,6 +23,7 @@ __all__ = [
     "Linear",
     "Noise",
     "NonFiniteGradientError",
+    "OutputAxis",
     "Partition",
     "Sigmoid",
     "Steps",

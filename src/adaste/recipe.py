@@ -28,8 +28,8 @@ class Recipe:
     base             the optimizer of the latents.
     averaging        rate of the average of gradients that the estimator sees; 0 for none.
     rest_lr          learning rate of the parameters that stay real (biases, scales of BatchNorm); None: the base's.
-    include          patterns of the names of binary weights; none: all linear and convolution weights.
-    exclude          patterns of the names of weights that stay real all the same.
+    include          patterns of the names of binary weights, or of modules; none: all linear and convolution weights.
+    exclude          patterns of the names of weights, or of modules, that stay real all the same.
     epochs           passes over the training images.
     batch            images per step, of all processes together.
     augmentation     transforms of the training images, in order.

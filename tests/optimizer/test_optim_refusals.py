@@ -26,6 +26,38 @@ def test_something_else_than_an_estimator_is_refused() -> None:
         make(small_model(), "AdaSTE")
 
 
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [
+        ("adam", r"base must make the optimizer.*partial\(torch\.optim\.Adam, lr=0\.01\).*'adam'; near it: Adam"),
+        (torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1), "an SGD that is made already"),
+        (None, "got None"),
+        (torch.optim, "got <module"),
+        (lambda: None, "cannot be called so: too many positional arguments"),
+        (lambda groups, lr: torch.optim.SGD(groups, lr), "missing a required argument: 'lr'"),
+        (lambda groups: None, "it returned None"),
+    ],
+    ids=["a name", "an optimizer", "nothing", "a module", "no argument", "a missing argument", "no result"],
+)
+def test_something_else_than_a_maker_of_optimizers_is_refused_with_what_to_give(base, words: str) -> None:
+    model = small_model()
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(TypeError, match=words):
+        make(model, base=base)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_base_optimizer_of_other_parameters_than_the_latents_is_refused() -> None:
+    model = small_model()
+    with pytest.raises(ValueError, match=r"an SGD of other parameters.*not model\.parameters\(\)"):
+        make(model, base=lambda groups: torch.optim.SGD([{"params": model.parameters()}, *groups[1:]], lr=0.1))
+
+
+@pytest.mark.parametrize("base", [torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop])
+def test_a_class_of_optimizers_is_a_base_with_its_default_rate(base) -> None:
+    assert make(small_model(), base=base).param_groups[0]["lr"] == base([nn.Parameter(torch.zeros(1))]).defaults["lr"]
+
+
 def test_a_weight_in_two_groups_is_refused_by_name() -> None:
     model = small_model()
     optimizer = LatentOptimizer([("stem", model[0].weight)], base=SGD, estimator=AdaSTE())

@@ -19,6 +19,7 @@ from adaste.network import in_precision
 from adaste.packed.format import from_bytes
 from adaste.packed.module import PackedNetwork
 from adaste.packed.node import Weighted
+from adaste.packed.onnx_file import to_onnx
 
 NETWORKS = {
     "ResNet-18": ResNet(depth=18),
@@ -222,6 +223,54 @@ def test_packing_inside_binarized_gives_the_weights_of_the_optimizer(tmp_path: P
     with optimizer.binarized(model):
         assert_packed(model, images, tmp_path)
     assert model.training
+
+
+class Transposed(nn.Module):
+    """A linear layer whose weight is (inputs, outputs)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight
+
+
+def test_layers_whose_weight_is_inputs_by_outputs_are_packed_with_one_scale_per_output(tmp_path: Path) -> None:
+    conv1d = pytest.importorskip("transformers").pytorch_utils.Conv1D
+    runtime = pytest.importorskip("onnxruntime")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), conv1d(9, 12), nn.BatchNorm1d(9), nn.ReLU(), Transposed(9, 7), conv1d(5, 7))
+    nn.init.normal_(model[1].bias)
+    for layer in (model[1], model[5]):
+        nn.init.normal_(layer.weight)
+    partition = adaste.binary_weights(model, exclude="4")
+    estimator = adaste.Scaled(adaste.BinaryConnect(), adaste.ChannelMean())
+    optimizer = adaste.LatentOptimizer(partition, base=torch.optim.SGD, estimator=estimator)
+    images = torch.randn(6, 3, 2, 2)
+    model.eval()
+    with optimizer.binarized():
+        loaded = assert_packed(model, images, tmp_path, float_layers="4")
+        wanted = logits_of(model, images)
+    first, _, last = (node for node in loaded.graph.nodes if isinstance(node, Weighted))
+    assert (first.kind, first.weight.shape, last.kind, last.weight.shape) == ("binary", (9, 2), "binary", (5, 1))
+    assert len(np.unique(last.scale)) == 5
+    session = runtime.InferenceSession(to_onnx(loaded.graph), providers=["CPUExecutionProvider"])
+    assert_same(session.run(None, {"input": images.numpy()})[0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: torch.addmm(torch.ones(3), x.flatten(1), torch.ones(12, 3), alpha=2), "alpha and beta"),
+        (lambda x: torch.addmm(torch.ones(1), x.flatten(1), torch.ones(12, 3)), r"the bias must be \(3,\)"),
+        (lambda x: x.flatten(1) @ torch.ones(12), "must be a matrix"),
+        (lambda x: torch.ones(3, 2) @ x.flatten(1), "second factor of a product must not depend on the image"),
+    ],
+)
+def test_products_that_are_no_linear_layers_are_refused(function, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        adaste.pack(nn.Sequential(Function(function)), torch.randn(2, 3, 2, 2))
 
 
 def test_facts_go_into_the_file(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from adaste.maps import sign
 from adaste.noise import Noise
+from adaste.output_axis import FIRST, Oriented, OutputAxis
 from adaste.schedules import Scalar, transform
 
 
@@ -75,9 +76,15 @@ class Estimator(ABC):
         """Whether it draws random numbers."""
         return self.on_parameter(0, 0) is not self
 
-    def on_parameter(self, index: int, first_element: int) -> Self:
-        """The same method with the random numbers of one parameter, or of a shard that begins at `first_element`."""
-        return transform(self, lambda part: part.on(index, first_element) if isinstance(part, Noise) else part)
+    def on_parameter(self, index: int, first_element: int, axis: OutputAxis = FIRST) -> Self:
+        """The same method with the random numbers of one parameter, or of a shard that begins at `first_element`.
+
+        `axis` is where the parameter has its output channels, for scales.
+        """
+        drawing = transform(self, lambda part: part.on(index, first_element) if isinstance(part, Noise) else part)
+        if axis == FIRST:
+            return drawing
+        return transform(drawing, lambda part: part.along(axis) if isinstance(part, Oriented) else part)
 
 
 def signed(weight: Tensor, size: float | None) -> Tensor:

@@ -1,26 +1,31 @@
 """Binary weights with a magnitude: +-a instead of +-1, for any estimator."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from adaste.checks import require_kind
 from adaste.estimators.base import Estimator
+from adaste.output_axis import FIRST, Oriented, OutputAxis
 from adaste.schedules import Scalar
 
 
 @dataclass(frozen=True)
-class Scale(ABC):
-    """The magnitude of binary weights. Dimension 0 of a weight is taken to count its output channels, the others to be
-    its fan-in, as in linear and convolution layers (in a transposed convolution they count its input channels).
+class Scale(Oriented):
+    """The magnitude of binary weights: `of` sees latents (outputs, inputs of one, ...), as linear and convolution
+    layers have them; `along` turns those of other layers so before, and the magnitude back.
     """
 
     @abstractmethod
     def of(self, position: Tensor) -> Scalar:
         """The magnitude for latents with one number per weight."""
+
+    def along(self, axis: OutputAxis) -> "Scale":
+        return self if axis == FIRST else _Along(self, axis)
 
 
 @dataclass(frozen=True)
@@ -30,10 +35,17 @@ class Unit(Scale):
     def of(self, position: Tensor) -> float:
         return 1.0
 
+    def along(self, axis: OutputAxis) -> Self:
+        return self
+
 
 @dataclass(frozen=True)
 class FanIn(Scale):
-    """sqrt(2 / fan_in), a constant per layer: activations keep their variance through a ReLU network."""
+    """sqrt(2 / fan_in), a constant per layer: activations keep their variance through a ReLU network.
+
+    fan_in counts the weights of one output channel. In a transposed convolution of stride s, 1 / s^2 of them meet in
+    one pixel.
+    """
 
     def of(self, position: Tensor) -> float:
         return math.sqrt(2 / max(1, math.prod(position.shape[1:])))
@@ -47,6 +59,21 @@ class ChannelMean(Scale):
         dims = tuple(range(1, position.ndim)) or (0,)
         mean = position.abs().mean(dim=dims, keepdim=True)
         return torch.where(mean > 0, mean, 1.0)
+
+
+@dataclass(frozen=True)
+class _Along(Scale):
+    """A scale of weights that have their output channels elsewhere than along dimension 0."""
+
+    scale: Scale
+    axis: OutputAxis
+
+    def of(self, position: Tensor) -> Scalar:
+        size = self.scale.of(self.axis.outputs_first(position))
+        return self.axis.as_in(position, size) if isinstance(size, Tensor) and size.ndim else size
+
+    def along(self, axis: OutputAxis) -> Scale:
+        return self.scale.along(axis)
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,13 @@ def _kinds(groups: list[dict[str, Any]], moving: list[TrainedParameter]) -> list
     """What a compiled step takes for granted of the parameters that move."""
     drawing = [group["estimator"].draws for group in groups]
     return [
-        (each.group, each.weight.shape, each.weight.stride(), each.weight.dtype, drawing[each.group] and each.slot)
+        (
+            each.group,
+            each.weight.shape,
+            each.weight.stride(),
+            each.weight.dtype,
+            each.axis,
+            drawing[each.group] and each.slot,
+        )
         for each in moving
     ]

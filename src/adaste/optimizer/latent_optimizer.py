@@ -14,10 +14,19 @@ from adaste.estimators import Estimator
 from adaste.optimizer.compiled_step import CompiledStep
 from adaste.optimizer.guard import GradientGuard
 from adaste.optimizer.parameters import TrainedParameter, parameters_of, planned
-from adaste.optimizer.refusals import check_devices, check_group, check_not_rounded, check_state, warn_of_vectors
+from adaste.optimizer.refusals import (
+    check_base,
+    check_devices,
+    check_group,
+    check_made,
+    check_not_rounded,
+    check_output_axes,
+    check_state,
+    warn_of_vectors,
+)
 from adaste.optimizer.rules import RULES
 from adaste.optimizer.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
-from adaste.optimizer.shards import first_element, forget_gathered, local
+from adaste.optimizer.shards import forget_gathered, local
 from adaste.optimizer.states import (
     base_state,
     changed_by,
@@ -39,7 +48,9 @@ class LatentOptimizer(Optimizer):
         optimizer = LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.AdaSTE())
 
     params      what `binary_weights` returns, or parameters or parameter groups as for any torch optimizer. A group
-                may have its own `estimator`, `averaging` and settings of the base optimizer.
+                may have its own `estimator`, `averaging` and settings of the base optimizer, and `output_axes`: an
+                OutputAxis for each of its parameters, where some are weights whose output channels do not lie along
+                dimension 0 (`binary_weights` knows them).
     base        makes the optimizer of the latents: called with parameter groups.
     estimator   how weights follow from latents, and the gradient of latents from that of weights.
     averaging   the estimator sees an exponential average of dl/dw with this rate, free of bias, instead of dl/dw;
@@ -72,13 +83,16 @@ class LatentOptimizer(Optimizer):
         compile: bool = False,
         capturable: bool = False,
     ) -> None:
+        check_base(base)
         self._compile = compile
         self._steps: int | Tensor = 0
         self._equip()
         super().__init__(params, {"estimator": estimator, "averaging": averaging})
         if compile or capturable:
             self._steps = torch.zeros((), dtype=torch.int64, device=check_devices(self.param_groups))
-        self.base = base([self._base_group(group) for group in self.param_groups])
+        made = base([self._base_group(group) for group in self.param_groups])
+        check_made(made, [self._latents_of(group) for group in self.param_groups])
+        self.base = made
         if compile and type(self.base) not in RULES:
             known = ", ".join(optimizer.__name__ for optimizer in RULES)
             raise ValueError(f"compile=True knows the base optimizers {known}, got {type(self.base).__name__}")
@@ -123,9 +137,12 @@ class LatentOptimizer(Optimizer):
         if isinstance(params, set | frozenset):
             raise TypeError("parameters must come in an order that is the same in every run, got a set: use a list")
         group = {**param_group, "params": [params] if isinstance(params, Tensor) else list(params)}
+        if "output_axes" in group:
+            group["output_axes"] = tuple(group["output_axes"])
         method = {**self.defaults, **group}
         known: dict[Tensor, str] = {each.weight: each.name for each in self._parameters()}
         check_group(group["params"], method["estimator"], method["averaging"], known)
+        check_output_axes(method)
         super().add_param_group(group)
         group = self.param_groups[-1]
         for weight in group["params"]:
@@ -276,7 +293,7 @@ class LatentOptimizer(Optimizer):
         """Each parameter with its method at the current step."""
         for parameter in parameters:
             estimator = at_step(self.param_groups[parameter.group]["estimator"], self._steps)
-            yield parameter, estimator.on_parameter(parameter.slot, first_element(parameter.weight))
+            yield parameter, parameter.placed(estimator)
 
     @untraced
     @torch.no_grad()
@@ -319,7 +336,10 @@ class LatentOptimizer(Optimizer):
         return planned(moving, grads, norms, moments)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
-        return base_group(group, [self.state[weight]["latent"] for weight in group["params"]])
+        return base_group(group, self._latents_of(group))
+
+    def _latents_of(self, group: dict[str, Any]) -> list[Tensor]:
+        return [self.state[weight]["latent"] for weight in group["params"]]
 
     def _adopt_settings(self, group: dict[str, Any], of_base: dict[str, Any]) -> None:
         adopt(group, of_base, counts_on_gpu=isinstance(self._steps, Tensor) and self._steps.is_cuda)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from adaste.estimators import Estimator
 from adaste.optimizer.shards import first_element, local
 from adaste.optimizer.stepping import Method, Moment, StepPart
+from adaste.output_axis import FIRST, OutputAxis
 
 
 class TrainedParameter(NamedTuple):
@@ -20,6 +21,8 @@ class TrainedParameter(NamedTuple):
     group: int
     weight: nn.Parameter
     state: dict[str, Any]
+    axis: OutputAxis = FIRST
+    """Where the weight has its output channels."""
 
     @property
     def moves(self) -> bool:
@@ -35,9 +38,13 @@ class TrainedParameter(NamedTuple):
     def latent(self) -> nn.Parameter:
         return cast("nn.Parameter", self.state["latent"])
 
+    def placed(self, estimator: Estimator) -> Estimator:
+        """The estimator with the random numbers and the output channels of this parameter."""
+        return estimator.on_parameter(self.slot, first_element(self.weight), self.axis)
+
     def method(self, method: Method) -> Method:
-        """A method with the random numbers of this parameter."""
-        return replace(method, estimator=method.estimator.on_parameter(self.slot, first_element(self.weight)))
+        """A method with the estimator placed on this parameter."""
+        return replace(method, estimator=self.placed(method.estimator))
 
     def part(self, moment: int, grad: Tensor, norm: Tensor | None) -> StepPart:
         """Its part of a step."""
@@ -73,9 +80,14 @@ def parameters_of(
     slot = 0
     for index, group in enumerate(groups):
         names = group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
-        for name, weight in zip(names, group["params"], strict=True):
-            yield TrainedParameter(slot, name, index, weight, state[weight])
+        for name, weight, axis in zip(names, group["params"], output_axes(group), strict=True):
+            yield TrainedParameter(slot, name, index, weight, state[weight], axis)
             slot += 1
+
+
+def output_axes(group: Mapping[str, Any]) -> Sequence[OutputAxis]:
+    """Where each parameter of a group has its output channels."""
+    return group.get("output_axes") or [FIRST] * len(group["params"])
 
 
 def planned(
@@ -84,13 +96,18 @@ def planned(
     norms: Sequence[Tensor | None],
     groups: Sequence[Moment],
 ) -> tuple[list[Moment], list[StepPart]]:
-    """A step's parts and their moments: that of the group, or one's own for a parameter that draws random numbers."""
+    """A step's parts and their moments: that of the group, one for each other place of output channels in it, or one's
+    own for a parameter that draws random numbers.
+    """
     moments, parts = list(groups), []
     draws = [moment.now.estimator.draws for moment in groups]
+    shared = {(place, FIRST): place for place, draw in enumerate(draws) if not draw}
     for parameter, grad, norm in zip(moving, grads, norms, strict=True):
-        place = parameter.group
-        if draws[parameter.group]:
+        place = shared.get((parameter.group, parameter.axis))
+        if place is None:
             place = len(moments)
             moments.append(Moment(*(parameter.method(method) for method in groups[parameter.group])))
+            if not draws[parameter.group]:
+                shared[parameter.group, parameter.axis] = place
         parts.append(parameter.part(place, grad, norm))
     return moments, parts

@@ -1,17 +1,55 @@
 """What LatentOptimizer refuses or warns of, each with a message that says what, why, given and allowed."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from adaste.checks import require
+from adaste.checks import near, require, with_article
 from adaste.estimators import Estimator
-from adaste.optimizer.shards import local
+from adaste.optimizer.shards import is_shard, local
+from adaste.output_axis import OutputAxis
 from adaste.schedules import describe
 from adaste.warned import warn_user
+
+_BASE = (
+    "base must make the optimizer of the latents when it is called with parameter groups, as "
+    "functools.partial(torch.optim.Adam, lr=0.01) does"
+)
+
+
+def check_base(base: Any) -> None:
+    """What is to make the base optimizer, before it is called."""
+    if isinstance(base, Optimizer):
+        raise TypeError(
+            f"{_BASE}; got {with_article(type(base).__name__)} that is made already, for other parameters than the "
+            f"latents: give functools.partial({type(base).__name__}, lr=...)"
+        )
+    if not callable(base):
+        known = (name for name, kind in vars(torch.optim).items() if isinstance(kind, type))
+        raise TypeError(f"{_BASE}; got {base!r}{near(base, known) if isinstance(base, str) else ''}")
+    try:
+        inspect.signature(base).bind([])
+    except TypeError as error:
+        raise TypeError(f"{_BASE}; {base!r} cannot be called so: {error}") from None
+    except ValueError:  # a callable that does not tell its signature
+        return
+
+
+def check_made(made: Any, latents: Iterable[Sequence[Tensor]]) -> None:
+    """What `base` has made of these latents, group by group."""
+    if not isinstance(made, Optimizer):
+        raise TypeError(f"{_BASE}; it returned {made!r}")
+    wanted = [[id(latent) for latent in group] for group in latents]
+    if [[id(latent) for latent in group["params"]] for group in made.param_groups] != wanted:
+        raise ValueError(
+            f"{_BASE}; it made {with_article(type(made).__name__)} of other parameters than those it was given, so the "
+            "latents would not be trained: pass on its argument, and not model.parameters()"
+        )
 
 
 def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Mapping[Tensor, str]) -> None:
@@ -31,6 +69,30 @@ def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Ma
         if parameter in seen:
             raise ValueError(f"{name} is in the optimizer twice, also as {seen[parameter]}: one latent per weight")
         seen[parameter] = name
+
+
+def check_output_axes(group: Mapping[str, Any]) -> None:
+    """A new group whose parameters may have their output channels elsewhere than along dimension 0."""
+    params, axes = group["params"], group.get("output_axes")
+    if axes is None:
+        return
+    if len(axes) != len(params) or not all(isinstance(axis, OutputAxis) for axis in axes):
+        raise ValueError(
+            f"output_axes must be an adaste.OutputAxis for each of the {len(params)} parameters of the group, "
+            f"got {axes!r}"
+        )
+    for place, (entry, axis) in enumerate(zip(params, axes, strict=True)):
+        name, parameter = entry if isinstance(entry, tuple) else (f"parameter {place} of the group", entry)
+        if not axis.fits(parameter.shape):
+            raise ValueError(f"{name} cannot have its output channels along {axis}: its shape is {parameter.shape}")
+        estimator = group["estimator"]
+        oriented = estimator.on_parameter(0, 0, axis) != estimator.on_parameter(0, 0)
+        if oriented and is_shard(parameter) and any(part.is_shard() for part in parameter.placements):
+            raise ValueError(
+                f"{name} has its output channels along dimension {axis.dim} and is sharded: no rank holds all inputs "
+                f"of a channel, from which {estimator} would take its scale. Leave this layer out of fully_shard, or "
+                "give it an estimator without a scale"
+            )
 
 
 def warn_of_vectors(groups: Sequence[Mapping[str, Any]]) -> None:
@@ -69,7 +131,8 @@ def check_state(
                 f"group {index} of the state dict has {len(theirs['params'])} parameters, "
                 f"this optimizer's has {len(ours['params'])}"
             )
-        for setting, wanted in (("base", base), ("estimator", ours["estimator"]), ("averaging", ours["averaging"])):
+        method = {name: ours.get(name) for name in ("estimator", "averaging", "output_axes")}
+        for setting, wanted in {"base": base, **method}.items():
             given = theirs.get(setting)
             if not _describes(given, wanted):
                 raise ValueError(

@@ -17,7 +17,7 @@ Group = dict[str, Any]
 
 def base_settings(group: Group) -> Group:
     """The part of a group that belongs to the base optimizer."""
-    own = ("params", "param_names", "estimator", "averaging", "steps", "base")
+    own = ("params", "param_names", "output_axes", "estimator", "averaging", "steps", "base")
     return {name: value for name, value in group.items() if name not in own}
 
 
@@ -66,7 +66,7 @@ def loaded_group(saved: Group, own: Group) -> Group:
 
     It keeps its parameters, its method, and how the base computes: what works in one optimizer may not in another.
     """
-    fixed = ("params", "param_names", "estimator", "averaging", "capturable", "foreach", "fused")
+    fixed = ("params", "param_names", "output_axes", "estimator", "averaging", "capturable", "foreach", "fused")
     kept: Group = {name: value for name, value in own.items() if name in fixed}
     rate = own.get("lr")
     if isinstance(rate, Tensor):
@@ -79,5 +79,5 @@ def loaded_group(saved: Group, own: Group) -> Group:
 def saved_group(group: Group, slots: list[int], steps: int, base: str) -> Group:
     """A group as it is saved: its parameters by their places, its method as plain data."""
     settings = {name: value for name, value in group.items() if name != "params"}
-    method = {name: describe(group[name]) for name in ("estimator", "averaging")}
+    method: Group = {name: describe(group[name]) for name in ("estimator", "averaging", "output_axes") if name in group}
     return {**settings, "params": slots, **method, "steps": steps, "base": base}

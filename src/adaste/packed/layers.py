@@ -1,9 +1,10 @@
 """Convolutions, linear layers and BatchNorm of torch as nodes; weights stay real here."""
 
 import numpy as np
+from torch import Tensor
 
 from adaste.packed.arithmetic import put_affine
-from adaste.packed.building import Arguments, Builder, Value, constant, floats, pair
+from adaste.packed.building import Arguments, Builder, Constant, Value, constant, floats, pair
 from adaste.packed.node import Array, Pair
 from adaste.packed.nodes import Convolution, Linear
 
@@ -30,7 +31,7 @@ def convolution(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value
             groups=a["groups"],
             weight=weight.tensor.numpy(),
             kind="float",
-            shift=_bias(a),
+            shift=_bias(a["bias"]),
             relu=False,
         )
     )
@@ -39,17 +40,41 @@ def convolution(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value
 def linear(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """aten.linear."""
     weight = constant(a["weight"], "the weight")
-    inputs = (builder.use(a["input"]),)
+    return _put_linear(builder, a["input"], weight, weight.tensor, _bias(a["bias"]))
+
+
+def product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """aten.mm and aten.matmul: a linear layer whose weight is (inputs, outputs)."""
+    weight = constant(a["mat2"] if "mat2" in a else a["other"], "the second factor of a product")
+    if weight.tensor.dim() != 2:
+        raise ValueError(f"the second factor of a product must be a matrix, got {tuple(weight.tensor.shape)}")
+    return _put_linear(builder, a["self"], weight, weight.tensor.T, None)
+
+
+def shifted_product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """aten.addmm, as transformers' Conv1D has it: the same with a bias."""
+    if (a["alpha"], a["beta"]) != (1, 1):
+        raise ValueError(f"alpha and beta of addmm must be 1, got {a['alpha']} and {a['beta']}")
+    weight = constant(a["mat2"], "the second factor of a product")
+    bias = _bias(a["self"])
+    if bias is not None and bias.shape != (weight.tensor.shape[1],):
+        raise ValueError(f"the bias must be ({weight.tensor.shape[1]},), got {bias.shape}")
+    return _put_linear(builder, a["mat1"], weight, weight.tensor.T, bias)
+
+
+def _put_linear(builder: Builder, given: Value, weight: Constant, by_output: Tensor, shift: Array | None) -> Value:
+    """A linear layer with a weight of the model, which is (outputs, inputs) in `by_output`."""
+    inputs = (builder.use(given),)
     output = builder.name_for(weight)
     return builder.put(
         Linear(
             inputs=inputs,
             output=output,
-            out_features=len(weight.tensor),
-            in_features=weight.tensor.shape[1],
-            weight=weight.tensor.numpy(),
+            out_features=by_output.shape[0],
+            in_features=by_output.shape[1],
+            weight=by_output.contiguous().numpy(),
             kind="float",
-            shift=_bias(a),
+            shift=shift,
             relu=False,
         )
     )
@@ -73,8 +98,8 @@ def functional_batch_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]
     return batch_norm(builder, a, shape), None, None
 
 
-def _bias(a: Arguments) -> Array | None:
-    return None if a["bias"] is None else floats(a["bias"], "the bias")
+def _bias(given: Constant | None) -> Array | None:
+    return None if given is None else floats(given, "the bias")
 
 
 def _padding(given: str | list[int], kernel: Pair) -> Pair:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 
@@ -11,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 import adaste
-from adaste.checks import near
 from adaste.files import write_atomically
 from adaste.packed.bits import pack_signs
 from adaste.packed.folding import fold
@@ -21,6 +19,7 @@ from adaste.packed.module import PackedNetwork
 from adaste.packed.node import Node, Weighted
 from adaste.packed.onnx_file import to_onnx
 from adaste.packed.trace import Traced, trace
+from adaste.patterns import matches, no_match
 
 AGREEMENT = 0.01
 """Of the largest logit: far above rounding, far below what a wrong node does."""
@@ -60,7 +59,7 @@ def pack(
     classes        the names of its outputs.
     mean, std      per channel, of pixels in 0..1: what its images are normalised with.
     recipe         what to call the way it was trained.
-    float_layers   patterns of names of layers, or of their weights, that may be real.
+    float_layers   patterns of names of layers, or of their weights, that may be real; as `exclude` of `binary_weights`.
     allow_float    any may.
     """
     write = to_bytes if path is None else writer_for(Path(path))
@@ -92,7 +91,8 @@ def to_graph(
     """What `pack` writes."""
     traced = trace(model, example)
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
-    nodes, output = _renamed(fold(_in_bits(traced, patterns), traced.output), traced.output)
+    names = _other_names(model)
+    nodes, output = _renamed(fold(_in_bits(traced, patterns, names), traced.output), traced.output)
     graph = Graph(
         input_shape=traced.input_shape,
         mean=None if mean is None else tuple(map(float, mean)),
@@ -107,9 +107,17 @@ def to_graph(
     return graph
 
 
-def _in_bits(traced: Traced, float_layers: tuple[str, ...]) -> list[Node]:
+def _other_names(model: nn.Module) -> dict[str, list[str]]:
+    """All names of a model's parameters by any of them: a shared one has several."""
+    names: dict[nn.Parameter, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(parameter, []).append(name)
+    return {name: group for group in names.values() for name in group}
+
+
+def _in_bits(traced: Traced, float_layers: tuple[str, ...], names: dict[str, list[str]]) -> list[Node]:
     """The nodes with binary weights, except for layers that may be real and are."""
-    real = _matching(float_layers, list(traced.weights.values()))
+    real = _matching(float_layers, {name: names.get(name, [name]) for name in traced.weights.values()})
     nodes: list[Node] = []
     refused = []
     for node in traced.nodes:
@@ -147,13 +155,13 @@ def _sizes_of(node: Weighted) -> str:
     )
 
 
-def _matching(patterns: tuple[str, ...], weights: list[str]) -> set[str]:
-    """The weights whose name, or whose layer's name, matches a pattern."""
+def _matching(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[str]:
+    """The weights of which a name, or that of a module around them, matches a pattern; given with all their names."""
     found: set[str] = set()
     for pattern in patterns:
-        matched = {name for name in weights for part in (name, name.rpartition(".")[0]) if fnmatchcase(part, pattern)}
+        matched = {name for name, others in weights.items() if any(matches(pattern, other) for other in others)}
         if not matched:
-            raise ValueError(f"the float_layers pattern {pattern!r} matches no layer's weight{near(pattern, weights)}")
+            raise no_match("float_layers", pattern, [other for others in weights.values() for other in others])
         found |= matched
     return found
 
