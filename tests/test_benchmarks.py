@@ -7,10 +7,14 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
 from pages import ROOT
 
 from adaste.cli import main
+from adaste.data import load
+from adaste.recipe import Recipe
 from adaste.results import read_result
+from adaste.train import Training
 
 
 def test_a_record_of_inference_takes_the_place_of_the_old_one_at_once(
@@ -38,3 +42,21 @@ def test_statistics_from_augmented_images_are_those_a_run_is_tested_with(
     (row,) = json.loads(record.read_text())["rows"]
     assert (row["run"], row["soft"], row["augmented"]) == (folder.name, True, read_result(folder).last_accuracy)
     assert row["training"] != row["augmented"]
+
+
+def test_a_curve_of_both_kinds_of_statistics_agrees_with_the_run_and_does_not_disturb_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    made, record = import_module("norm_statistics_curve"), tmp_path / "record.json"
+    options = ["--epochs", "3", "--every", "2", "--device", "cpu", "--output", str(record)]
+    monkeypatch.setattr(sys, "argv", ["norm_statistics_curve.py", "digits-vgg-small-binaryconnect", *options])
+    made.main()
+    (run,) = json.loads(record.read_text())["runs"]
+    recipe = Recipe.from_json(json.dumps(run["recipe"]))
+    undisturbed = list(Training(recipe, load("digits"), device=torch.device("cpu")).run())
+    assert [row["epoch"] for row in run["epochs"]] == [1, 2]
+    for row in run["epochs"]:
+        alone = undisturbed[row["epoch"]]
+        assert (row["loss"], row["running"]) == (alone.loss, alone.test_accuracy)
+        assert row["estimation_seconds"] > 0 and not row["soft"]
