@@ -68,7 +68,7 @@ class BothTests:
     def __call__(self) -> dict[str, float]:
         """Accuracies in percent, and the seconds of one test and of re-estimating the statistics before it."""
         with ExitStack() as stack:
-            stack.enter_context(self._training.optimizer.binarized(self._training.model))
+            stack.enter_context(self._training.optimizer.binarized())
             running, test_seconds = self._timed(lambda: self._test().accuracy)
             _, estimation_seconds = self._timed(lambda: stack.enter_context(self._estimation()))
             reestimated = self._test().accuracy

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from adaste.optimizer.latent_optimizer import LatentOptimizer
-from adaste.optimizer.shards import whole
+from adaste.optimizer.shards import forget_gathered, whole
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ def summary(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
 
 def inspect_model(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
     """For every parameter of `model`: shape, bits per weight, share of +1, bytes as is and packed."""
-    with optimizer.binarized(model):
+    forget_gathered(model)  # parameters are read here and nothing is computed: FSDP2 must not show gathered ones
+    with optimizer.binarized():
         levels = {
             weight: _levels(group["estimator"].binary, weight)
             for group in optimizer.param_groups
