@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 import torch
@@ -255,11 +256,22 @@ def transform(value: T, change: Callable[[Any], Any]) -> T:
     return dataclasses.replace(value, **changed) if changed else value  # type: ignore[type-var]
 
 
+GAINED = MappingProxyType({"gained": True})
+"""Metadata of a field that its class has gained since values of it were written: `field(default=..., metadata=GAINED)`.
+
+It is described only where it differs from its default, so that what was written before stays as it is.
+"""
+
+
 def describe(value: Any) -> Any:
     """Nested frozen dataclasses as plain data (what JSON and a weights-only checkpoint can hold)."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: describe(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"kind": type(value).__name__, **parts}
+        told = [
+            (field.name, getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if "gained" not in field.metadata or getattr(value, field.name) != field.default
+        ]
+        return {"kind": type(value).__name__, **{name: describe(part) for name, part in told}}
     if isinstance(value, tuple):
         return [describe(part) for part in value]
     return value
