@@ -62,3 +62,16 @@ def test_a_curve_of_both_kinds_of_statistics_agrees_with_the_run_and_does_not_di
             (record.epoch, record.loss, record.test_accuracy) for record in alone[1:]
         ]
     assert all(row["estimation_seconds"] > 0 and not row["soft"] for row in run["epochs"])
+
+
+def test_the_program_of_the_page_on_own_loops_is_tested_with_both_kinds_of_statistics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    made, record = import_module("own_loop_statistics"), tmp_path / "record.json"
+    monkeypatch.setattr(sys, "argv", ["own_loop_statistics.py", "--seeds", "1", "--output", str(record)])
+    made.main()
+    (run,) = json.loads(record.read_text())["runs"]
+    assert len(run["epochs"]) == 20
+    running, estimated = ([row[kind] for row in run["epochs"]] for kind in ("running", "reestimated"))
+    assert sum(running[4:16]) < sum(estimated[4:16]) - 100
