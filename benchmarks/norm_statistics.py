@@ -59,7 +59,7 @@ def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterato
         **how,
     )
     yield "soft", training.optimizer.is_soft()
-    with training.optimizer.binarized(network):
+    with training.optimizer.binarized():
         yield "training", test().accuracy
         for name, augmentation in {"augmented": augmented, "plain": plain}.items():
             order, draws = draw_batches(recipe, augmentation, training.feed, ALONE, seed=0, epoch=0, most=BATCHES)

@@ -41,7 +41,7 @@ class PlainLoop:
 
 def beside_a_plain_loop(method: str, dataset: Dataset, engine: str) -> dict[str, Any]:
     """Milliseconds per step of this package and of a plain loop on the same network and images."""
-    chosen = replace(recipe(f"cifar10-resnet18-{method}"), precision="float32", epochs=1, batch=32)
+    chosen = replace(recipe(f"cifar10-resnet18-{method}"), precision="float32", epochs=1, batch=32, norm_always=False)
     train = subset(dataset.train, range(ROUNDS * STEPS * chosen.batch))
     few = replace(dataset, train=train, test=subset(dataset.test, range(64)))
     loop = PlainLoop(chosen, few)

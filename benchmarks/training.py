@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ def child(name: str, device_name: str, epochs: int, data: Path | None, engine: s
 
     imported = time.time()
     device = torch.device(device_name)
-    chosen = recipe(name, epochs=epochs)
+    # Statistics of BatchNorm are left as they are: benchmarks/norm_statistics_curve.py has the seconds of that.
+    chosen = replace(recipe(name, epochs=epochs), norm_always=False)
     with algorithms(deterministic=False, device=device):
         training = Training(chosen, images(data), device=device, engine=engine)
         ready = time.time()

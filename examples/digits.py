@@ -126,8 +126,7 @@ def _images(pixels: Any) -> Tensor:
 def network(seed: int) -> nn.Module:
     """Three convolutions and a linear layer, without biases: every parameter is a weight that becomes binary.
 
-    As in the paper BatchNorm has no parameters and stands behind the logits, too. Training never looks at its running
-    statistics; with momentum 1 they are those of the last batch, so one pass over the training images sets them.
+    As in the paper BatchNorm has no parameters and stands behind the logits, too.
     """
     torch.manual_seed(seed)
     return nn.Sequential(
@@ -136,14 +135,14 @@ def network(seed: int) -> nn.Module:
         *_convolution(32, 32, stride=2),
         nn.Flatten(),
         nn.Linear(32 * 2 * 2, CLASSES, bias=False),
-        nn.BatchNorm1d(CLASSES, affine=False, momentum=1.0),
+        nn.BatchNorm1d(CLASSES, affine=False),
     )
 
 
 def _convolution(inputs: int, outputs: int, stride: int) -> list[nn.Module]:
     return [
         nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False),
-        nn.BatchNorm2d(outputs, affine=False, momentum=1.0),
+        nn.BatchNorm2d(outputs, affine=False),
         nn.ReLU(),
     ]
 
@@ -174,11 +173,10 @@ def train(
 def evaluate(model: nn.Module, optimizer: adaste.LatentOptimizer, data: Digits) -> float:
     """Test accuracy in percent with the weights of the export.
 
-    BatchNorm's statistics are taken anew with these weights: those of training belong to weights that may still have
-    been soft.
+    BatchNorm's statistics are taken anew with these weights, from all training images at once: those of training belong
+    to weights whose signs have flipped since, or that were still soft.
     """
-    with optimizer.binarized():
-        model(data.images)
+    with optimizer.binarized(model, statistics_from=[data.images]):
         model.eval()
         correct = model(data.test_images).argmax(dim=1) == data.test_labels
         model.train()

@@ -37,7 +37,7 @@ def test_the_example_of_readme_trains_a_network_with_biases_and_norms() -> None:
         assert set(tested[0].weight.flatten().tolist()) == {-1.0, 1.0}
 
     beginning, loop = re.split(r"(?=^loss\.backward)", python_of("README.md"), flags=re.MULTILINE)
-    names = {"model": model, "evaluate": evaluate}
+    names = {"model": model, "evaluate": evaluate, "loader": [(images[500:], labels[500:])]}
     exec(beginning, names)
     for _ in range(300):
         batch = torch.randint(500, len(images), (64,))
@@ -77,29 +77,44 @@ def test_the_page_on_own_loops_runs_from_top_to_bottom(tmp_path, monkeypatch, ca
     whole_program, *others = examples_of("docs/own-loop.md")
     names = {"__name__": "program"}
     exec(whole_program, names)
-    printed = re.match(r"([\d.]+) % with one bit per weight", capsys.readouterr().out)
-    assert printed is not None
-    assert float(printed.group(1)) > 90
+    printed = re.findall(r"epoch \d+: ([\d.]+) % with one bit per weight", capsys.readouterr().out)
+    assert len(printed) == names["epochs"]
+    assert float(printed[-1]) > 90
     for example in others:
-        exec(example, names)
+        if "import lightning" not in example:
+            exec(example, names)
+        if "adaste.pack" in example:
+            model, images = names["model"], names["images"]
+            batches = images[names["train"]].split(names["batch"])
+            with names["optimizer"].binarized(model, statistics_from=batches), torch.no_grad():
+                logits, wanted = names["again"](images[:9]), model(images[:9])
+            torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-4)
     assert list(names["first_and_last_real"].binary) == ["2.0.weight"]
     assert list(names["convolutions_only"].binary) == ["0.0.weight", "2.0.weight"]
-    with torch.no_grad():
-        logits, wanted = (names[network](names["images"][:9]) for network in ("again", "model"))
-    torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-4)
+    assert "again" in names
 
 
-def test_the_page_on_own_loops_tests_soft_weights_with_statistics_of_their_own(capsys) -> None:
-    (example,) = (code for code in examples_of("docs/own-loop.md") if "update_bn" in code)
+def test_the_page_on_own_loops_tests_networks_in_training_with_statistics_of_their_own(capsys) -> None:
+    (example,) = (code for code in examples_of("docs/own-loop.md") if code.startswith("batches = "))
     model, images = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)), torch.randn(64, 4)
     optimizer = adaste.LatentOptimizer(
         adaste.binary_weights(model), base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.MirrorDescent()
     )
     means = []
-    names = {"torch": torch, "model": model, "optimizer": optimizer, "images": images, "train": slice(None)}
+    names = {"model": model, "optimizer": optimizer, "images": images, "train": slice(None)}
     exec(example, names | {"batch": 64, "accuracy": lambda tested: means.append(tested[1].running_mean.clone())})
     with optimizer.binarized(), torch.no_grad():
         torch.testing.assert_close(means[0], model[0](images).mean(0))
+
+
+def test_the_example_for_lightning_validates_with_statistics_of_the_rounded_weights() -> None:
+    pytest.importorskip("lightning")
+    torch.manual_seed(0)
+    (example,) = (code for code in examples_of("docs/own-loop.md") if "import lightning" in code)
+    names = {"__name__": "program"}
+    exec(python_of("docs/own-loop.md"), names)
+    exec(example, names)
+    assert names["trainer"].callback_metrics["accuracy"] > 0.9
 
 
 def test_the_method_of_the_page_on_own_loops_keeps_latents_from_growing() -> None:

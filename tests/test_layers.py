@@ -17,7 +17,7 @@ ROWS = [
     {"noise", "packed", "kernels"},
     {"maps", "models", "augment", "bases"},
     {"estimators"},
-    {"weights"},
+    {"weights", "norm_statistics"},
     {"optimizer"},
     {"inspection", "admitted", "distributed", "sync_norm", "watch", "mathematics"},
     {"engine"},

@@ -41,6 +41,7 @@ OTHER = {
     "precision": "float32",
     "sync_norm": True,
     "norm_batches": 20,
+    "norm_always": True,
     "evaluate_every": 2,
     "seed": 1,
 }
@@ -60,6 +61,13 @@ def test_the_table_of_changes_covers_every_field() -> None:
 @pytest.mark.parametrize("name", OTHER)
 def test_every_field_changes_the_digest(name: str) -> None:
     assert dataclasses.replace(RECIPE, **{name: OTHER[name]}).digest != RECIPE.digest
+
+
+def test_a_recipe_that_does_not_always_re_estimate_statistics_says_nothing_of_it() -> None:
+    always = dataclasses.replace(RECIPE, norm_always=True)
+    assert "norm_always" not in json.loads(RECIPE.to_json())
+    assert json.loads(always.to_json())["norm_always"] is True
+    assert Recipe.from_json(always.to_json()) == always
 
 
 def test_a_setting_deep_inside_changes_the_digest() -> None:
@@ -126,6 +134,8 @@ def test_another_seed_reaches_the_random_numbers_of_the_estimator() -> None:
         ({"precision": "float16"}, "precision must be one of bfloat16, float32, got 'float16'"),
         ({"sync_norm": 1}, "sync_norm must be true or false"),
         ({"norm_batches": -1}, "norm_batches must be a whole number of at least 0"),
+        ({"norm_always": 1}, "norm_always must be true or false"),
+        ({"norm_always": True, "norm_batches": 0}, "norm_always re-estimates .* from norm_batches .* are 0: use at"),
         ({"evaluate_every": 0}, "evaluate_every must be a whole number of at least 1"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"rest_lr": Cosine(start=1.0, stop=0.0, length=3, every=5)}, "every must be 1"),

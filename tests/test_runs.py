@@ -242,10 +242,10 @@ def test_the_best_network_has_the_accuracy_of_its_record(tmp_path, method) -> No
     assert (result.best_epoch, result.best_accuracy) == (best.epoch, best.test_accuracy)
     for name, record in (("best", best), ("last", records[-1])):
         network = load_file(tmp_path / f"{name}.safetensors")
-        training = small_training(made)
+        training = small_training(dataclasses.replace(made, norm_always=False))
         training.model.load_state_dict(network)
         training.optimizer.is_soft = lambda: False  # evaluated as it is in the file
-        training.optimizer.binarized = lambda model: _as_it_is()
+        training.optimizer.binarized = _as_it_is
         score = training.evaluate()
         assert score.accuracy == record.test_accuracy
         assert score.loss == record.test_loss

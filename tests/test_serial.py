@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import adaste
 from adaste.admitted import ADMITTED
 from adaste.models import VGG, ResNet
-from adaste.schedules import Cosine, Geometric, Steps
+from adaste.schedules import Cosine, Geometric, Steps, added
 from adaste.serial import brief, digest, from_json, from_plain, require_types, to_json, to_plain
 
 modest = settings(deadline=None, derandomize=True, max_examples=80)
@@ -108,6 +108,18 @@ def test_a_class_may_gain_a_field_and_what_it_described_keeps_its_digest():
     Longer.__name__ = "Leaf"
     assert digest(Longer(number=0.5)) == digest(Leaf(number=0.5))
     assert digest(Longer(number=0.5, more=4)) != digest(Leaf(number=0.5))
+
+
+def test_a_gained_field_is_written_only_where_it_differs_from_its_default():
+    @dataclass(frozen=True)
+    class Longer(Leaf):
+        more: int = added(3)
+
+    Longer.__name__ = "Leaf"
+    assert to_json(Longer(number=0.5)) == to_json(Leaf(number=0.5))
+    assert to_plain(Longer(number=0.5, more=4)) == {**to_plain(Leaf(number=0.5)), "more": 4}
+    for written in (Longer(), Longer(more=4)):
+        assert from_json(to_json(written), {"Leaf": Longer}) == written
 
 
 def test_a_digest_is_the_hash_of_canonical_json():

@@ -3,7 +3,7 @@
     weights = adaste.binary_weights(model)
     optimizer = adaste.LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.AdaSTE())
     loss.backward(); optimizer.step(); optimizer.zero_grad()
-    with optimizer.binarized(): evaluate(model)
+    with optimizer.binarized(model, statistics_from=loader): evaluate(model)
 
 All public names are listed in `adaste.public`.
 """

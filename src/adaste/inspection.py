@@ -9,7 +9,7 @@ from torch import nn
 from adaste.estimators import Estimator
 from adaste.optimizer.latent_optimizer import LatentOptimizer
 from adaste.optimizer.parameters import output_axes
-from adaste.optimizer.shards import whole
+from adaste.optimizer.shards import forget_gathered, whole
 from adaste.output_axis import OutputAxis
 from adaste.weights import Matrix, weight_matrices
 
@@ -81,7 +81,8 @@ def summary(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
 
 def inspect_model(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
     """For every parameter of `model`: shape, bits per weight, share of +1, bytes as is and packed."""
-    with optimizer.binarized(model):
+    forget_gathered(model)  # parameters are read here and nothing is computed: FSDP2 must not show gathered ones
+    with optimizer.binarized():
         trained = {
             weight: (group["estimator"], axis)
             for group in optimizer.param_groups

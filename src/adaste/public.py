@@ -5,6 +5,7 @@ from adaste.estimators import __all__ as _estimators
 from adaste.inspection import inspect_model, summary
 from adaste.maps import DoubleWell, HardTanh, Tanh, sign
 from adaste.noise import Noise
+from adaste.norm_statistics import reestimate_norms
 from adaste.optimizer.guard import NonFiniteGradientError
 from adaste.optimizer.latent_optimizer import LatentOptimizer
 from adaste.output_axis import OutputAxis
@@ -33,6 +34,7 @@ __all__ = [
     "inspect_model",
     "load_packed",
     "pack",
+    "reestimate_norms",
     "sign",
     "summary",
 ]

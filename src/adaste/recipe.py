@@ -13,7 +13,7 @@ from adaste.checks import require, require_count
 from adaste.estimators import Estimator
 from adaste.models import Network
 from adaste.noise import Noise
-from adaste.schedules import Schedule, schedules_in, transform
+from adaste.schedules import Schedule, added, schedules_in, transform
 
 PRECISIONS = ("bfloat16", "float32")
 
@@ -40,6 +40,8 @@ class Recipe:
     sync_norm        BatchNorm takes its statistics over all processes.
     norm_batches     augmented batches to re-estimate BatchNorm's statistics with before a test, where weights are soft;
                      0 tests with the statistics of the soft weights, as some published code does.
+    norm_always      re-estimate them before every test, also where weights are +-1: signs flip between the batches that
+                     the running statistics remember.
     evaluate_every   epochs between tests.
     seed             of the initial weights, the order of images and their augmentation.
     """
@@ -60,6 +62,7 @@ class Recipe:
     precision: str = "bfloat16"
     sync_norm: bool = False
     norm_batches: int = 50
+    norm_always: bool = added(False)
     evaluate_every: int = 1
     seed: int = 0
 
@@ -71,6 +74,11 @@ class Recipe:
             require_count(name, getattr(self, name), least=1)
         for name in ("holdout", "norm_batches", "seed"):
             require_count(name, getattr(self, name), least=0)
+        if self.norm_always and not self.norm_batches:
+            raise ValueError(
+                "norm_always re-estimates statistics of BatchNorm from norm_batches batches, and these are 0: use at "
+                "least 1, or norm_always=false to test with running statistics"
+            )
         require("averaging", self.averaging, least=0, below=1)
         require("label_smoothing", self.label_smoothing, least=0, below=1)
         require("rest_lr", self.rest_lr, least=0, optional=True)

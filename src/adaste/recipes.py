@@ -31,13 +31,17 @@ class Setting:
 
 @dataclass(frozen=True)
 class Preset:
-    """A recipe but for its length."""
+    """A recipe but for its length.
+
+    norm_always  as in a recipe: on, unless the runs of before are to be repeated.
+    """
 
     name: str
     description: str
     setting: Setting
     network: Network
     method: NamedMethod
+    norm_always: bool = True
 
     def make(self, epochs: int | None = None) -> Recipe:
         """The recipe for so many epochs, or the usual number of them."""
@@ -55,6 +59,7 @@ class Preset:
             batch=batch,
             augmentation=setting.augmentation,
             precision=setting.precision,
+            norm_always=self.norm_always,
         )
 
 

@@ -116,8 +116,9 @@ class Training:
         """The model as it would be exported: weights rounded, BatchNorm with statistics for them; then as before."""
         self._checked_progress()
         self.world.average_buffers(self.model)
-        soft = self.recipe.norm_batches > 0 and self.optimizer.is_soft()
-        with self.optimizer.binarized(self.model), self._norm_estimation()() if soft else nullcontext():
+        recipe = self.recipe
+        stale = recipe.norm_batches > 0 and (recipe.norm_always or self.optimizer.is_soft())
+        with self.optimizer.binarized(), self._norm_estimation()() if stale else nullcontext():
             yield self.model
 
     def _epoch(self, after_step: Callable[[], None], tested: Callable[[nn.Module, float], None]) -> Record:

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from adaste.augment import Augmentation, Crop, Flip, of_step, order_of_epoch
 from adaste.distributed import ALONE
 from adaste.engine import Evaluation, NormEstimation, Resident, Walk, Way
+from adaste.models import MLP
 
 
 def _prepared(images) -> torch.Tensor:
@@ -20,7 +21,7 @@ def _prepared(images) -> torch.Tensor:
 def test_an_evaluation_equals_a_plain_loop_for_any_batch(count, batch, monkeypatch) -> None:
     monkeypatch.setattr("adaste.engine.evaluation.BATCH", batch)
     data = small_data(test=count)
-    training = small_training(small_recipe("full-precision", network=CONVOLUTIONAL), data)
+    training = small_training(small_recipe("full-precision", network=CONVOLUTIONAL, norm_always=False), data)
     next(training.run())
     training.model.train()
     before = weights_of(training)
@@ -103,15 +104,36 @@ def test_statistics_are_restored_after_an_error_inside_and_in_the_estimation_its
     assert not network.training
 
 
-def test_statistics_are_estimated_while_weights_are_soft_and_only_then(monkeypatch) -> None:
-    training = small_training(small_recipe("adaste-printed-annealed", epochs=4))
+@pytest.mark.parametrize("always", [False, True])
+def test_statistics_are_estimated_while_weights_are_soft_and_only_then_unless_always(monkeypatch, always) -> None:
+    training = small_training(small_recipe("adaste-printed-annealed", epochs=4, norm_always=always))
     estimated, estimate = [], NormEstimation._estimate
     monkeypatch.setattr(NormEstimation, "_estimate", lambda self: (estimated.append(training.epoch), estimate(self)))
     soft = []
     for _ in training.run():
         soft.append(training.optimizer.is_soft())
     assert soft[0] and not soft[-1]
-    assert estimated == [epoch + 1 for epoch, was in enumerate(soft) if was]
+    assert estimated == [epoch + 1 for epoch, was in enumerate(soft) if was or always]
+
+
+@pytest.mark.parametrize("method", ["binaryconnect", "full-precision"])
+def test_networks_train_the_same_whether_or_not_statistics_are_re_estimated_for_tests(method) -> None:
+    trainings = [
+        small_training(small_recipe(method, network=CONVOLUTIONAL, norm_always=always)) for always in (False, True)
+    ]
+    running, estimated = ([(record.loss, record.test_loss) for record in training.run()] for training in trainings)
+    assert_same(*map(weights_of, trainings))
+    for one, other in zip(running, estimated, strict=True):
+        assert one[0] == other[0] and one[1] != other[1]
+
+
+def test_a_network_without_norms_is_tested_as_it_is() -> None:
+    bare = MLP(widths=(16,), norm_hidden=False, logits_norm=False)
+    tested = [
+        [record.test_loss for record in small_training(small_recipe(network=bare, norm_always=always)).run()]
+        for always in (False, True)
+    ]
+    assert tested[0] == tested[1]
 
 
 def test_statistics_of_rounded_weights_are_those_of_augmented_images() -> None:

@@ -138,10 +138,16 @@ def test_a_seed_that_an_estimator_draws_with_must_be_that_of_the_run() -> None:
     assert addresses_of(dataclasses.replace(made, seed=6)) == ()
 
 
-def test_named_recipes_are_those_of_the_family_ours() -> None:
+def test_named_recipes_train_as_the_family_ours_and_always_re_estimate_statistics() -> None:
     for address, made in recipes(60):
         if address.family == "ours" and not address.method.endswith("-mixup"):
-            assert made == recipe(f"{address.place}-{address.method}", epochs=60)
+            assert dataclasses.replace(made, norm_always=True) == recipe(f"{address.place}-{address.method}", epochs=60)
+
+
+def test_recipes_of_families_say_what_they_said_before_recipes_could_always_re_estimate_statistics() -> None:
+    for _, made in recipes(60):
+        assert not made.norm_always
+        assert "norm_always" not in made.to_json()
 
 
 @every_family

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from adaste.augment import Augmentation
 from adaste.compiling import compiled_method
@@ -16,6 +15,7 @@ from adaste.engine.accelerate import Accelerator
 from adaste.engine.replay import Replayed
 from adaste.engine.walk import Walk
 from adaste.engine.ways import Way
+from adaste.norm_statistics import BatchMeans, norms_with_statistics
 
 BATCH = 1000
 """Images in a batch of evaluation, where no gradients take memory."""
@@ -69,9 +69,10 @@ class Evaluation:
 class NormEstimation:
     """BatchNorm statistics for the weights the network has now: the means over a few batches, augmented as in training.
 
-    While weights are soft, the running statistics belong to the soft weights; the rounded ones need their own. They
-    must come from such batches as training's do: a network that has learned to see images with black borders and is
-    normalised by images without them is another network, and a worse one.
+    While weights are soft, the running statistics belong to the soft weights; the rounded ones need their own. Where
+    weights are +-1, signs flip between the batches that the running statistics remember. The new ones must come from
+    such batches as training's do: a network that has learned to see images with black borders and is normalised by
+    images without them is another network, and a worse one.
     `order` and `draws` are this process' part of the batches.
     """
 
@@ -89,40 +90,25 @@ class NormEstimation:
     ) -> None:
         self._network, self._walk, self._augmentation, self._dtype = network, walk, augmentation, dtype
         self._order, self._draws, self._world = order, draws, world
-        self._norms = [module for module in network.modules() if isinstance(module, _BatchNorm)]
-        self._buffers = [
-            buffer for norm in self._norms for buffer in (norm.running_mean, norm.running_var) if buffer is not None
-        ]
+        self._means = BatchMeans(norms_with_statistics(network))
         self._run = program(self._step, network, way, walk.device)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Inside, the network has the new statistics; afterwards those of training again."""
-        kept = [buffer.clone() for buffer in self._buffers]
-        try:
-            self._estimate()
+        with self._means.put_back():
+            if self._means.norms:
+                self._estimate()
             yield
-        finally:
-            torch._foreach_copy_(self._buffers, kept)
 
     @torch.no_grad()
     def _estimate(self) -> None:
-        momenta = [norm.momentum for norm in self._norms]
-        sums = [torch.zeros_like(buffer) for buffer in self._buffers]
         self._walk.begin(self._order, self._draws)
-        with in_mode(self._network, training=True):
-            try:
-                for norm in self._norms:
-                    norm.momentum = 1.0  # the running statistics are then those of the last batch
-                for _ in self._order:
-                    self._walk.feed.advance()
-                    self._run()
-                    torch._foreach_add_(sums, self._buffers)
-            finally:
-                for norm, momentum in zip(self._norms, momenta, strict=True):
-                    norm.momentum = momentum
-        torch._foreach_div_(sums, float(len(self._order)))
-        torch._foreach_copy_(self._buffers, sums)
+        with in_mode(self._network, training=True), self._means.gathering():
+            for _ in self._order:
+                self._walk.feed.advance()
+                self._run()
+                self._means.add()
         self._world.average_buffers(self._network)
 
     def _step(self) -> None:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, overload
 
 import torch
@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from adaste.compiling import untraced
 from adaste.estimators import Estimator
+from adaste.norm_statistics import MOST_BATCHES, norms_in_use, reestimate_norms
 from adaste.optimizer.compiled_step import CompiledStep
 from adaste.optimizer.guard import GradientGuard
 from adaste.optimizer.parameters import TrainedParameter, parameters_of, planned
@@ -39,6 +40,7 @@ from adaste.optimizer.states import (
 from adaste.optimizer.stepping import Method, Moment, StepPart, moments_at, reference_step, two_moments
 from adaste.optimizer.touched import Writes, warn_of_lost
 from adaste.schedules import Schedule, at_step
+from adaste.warned import warn_user
 
 
 class LatentOptimizer(Optimizer):
@@ -191,15 +193,41 @@ class LatentOptimizer(Optimizer):
         return loss
 
     @contextmanager
-    def binarized(self, model: nn.Module | None = None) -> Iterator[None]:
+    def binarized(
+        self,
+        model: nn.Module | None = None,
+        *,
+        statistics_from: Iterable[Any] | None = None,
+        forward: Callable[[Any], object] | None = None,
+        most: int = MOST_BATCHES,
+    ) -> Iterator[None]:
         """The network computes with the weights it will be exported with; afterwards with those of training again.
+
+            with optimizer.binarized(model, statistics_from=loader): evaluate(model)
+
+        Running statistics of BatchNorm remember networks of earlier batches, whose signs have flipped since, or whose
+        weights were soft. With `statistics_from` they are re-estimated for the rounded weights, from at most `most` of
+        these batches, and put back afterwards; give batches as the network is trained with, augmented if they are.
+        `adaste.reestimate_norms` has the details, also of `forward`.
 
         Under FSDP2 pass the `model`: it may still hold gathered weights of before, and must be told to forget them.
         """
+        estimation: AbstractContextManager[None] = nullcontext()
+        if statistics_from is None:
+            self._warn_of_old_statistics(model)
+        elif model is None:
+            raise ValueError(
+                "statistics_from needs the model whose statistics are re-estimated, and none was given: use "
+                "binarized(model, statistics_from=...)"
+            )
+        else:
+            estimation = reestimate_norms(model, statistics_from, forward=forward, most=most)
+            self._reestimated_at = self.steps
         kept, nested = self._kept_weights(model), self._rounded
         try:
             self._round_weights()
-            yield
+            with estimation:
+                yield
         finally:
             self._put_back(kept, model, rounded=nested)
 
@@ -285,6 +313,8 @@ class LatentOptimizer(Optimizer):
         self._writes = Writes()
         self._rates: dict[int, Tensor] = {}
         self._rounded = False
+        self._reestimated_at = 0
+        self._warned_of_statistics = False
 
     def _parameters(self) -> Iterator[TrainedParameter]:
         return parameters_of(self.param_groups, self.state)
@@ -294,6 +324,20 @@ class LatentOptimizer(Optimizer):
         for parameter in parameters:
             estimator = at_step(self.param_groups[parameter.group]["estimator"], self._steps)
             yield parameter, parameter.placed(estimator)
+
+    @untraced
+    def _warn_of_old_statistics(self, model: nn.Module | None) -> None:
+        """Say once that running statistics of BatchNorm are not those of the rounded weights."""
+        if model is None or self._rounded or self._warned_of_statistics or self.steps == self._reestimated_at:
+            return
+        if norms_in_use(model) and any(group["estimator"].binary for group in self.param_groups):
+            self._warned_of_statistics = True
+            warn_user(
+                "binarized(model) leaves BatchNorm its running statistics: they remember networks of earlier batches, "
+                "whose signs have flipped since, and accuracy may look much lower than it is. Re-estimate them from "
+                "batches as in training: binarized(model, statistics_from=loader). Without a model binarized() does "
+                "not ask"
+            )
 
     @untraced
     @torch.no_grad()

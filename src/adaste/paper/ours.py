@@ -2,8 +2,9 @@
 
 The same network (affine-free BatchNorm, one on the logits), all training images, crop and flip, a learning rate that
 falls to zero along a cosine (but for ProxQuant, whose pull would overtake it), BatchNorm re-estimated for rounded
-weights before a test where training has soft ones. A method includes the base optimizer and its rates. They are the
-named recipes: `adaste train cifar10-resnet18-adaste` makes one of these runs.
+weights before a test where training has soft ones. A method includes the base optimizer and its rates.
+
+The named recipes (`adaste train cifar10-resnet18-adaste`) train alike, but re-estimate BatchNorm before every test.
 """
 
 import dataclasses
@@ -21,7 +22,8 @@ def under_common_recipe(method: NamedMethod) -> Make:
     """The recipes of a method that differ from those of all others in nothing but the method."""
 
     def make(place: Place, epochs: int) -> Recipe:
-        return Preset(place.name, method.title, place.setting, place.network, method).make(epochs)
+        preset = Preset(place.name, method.title, place.setting, place.network, method, norm_always=False)
+        return preset.make(epochs)
 
     return make
 
