@@ -160,9 +160,8 @@ class LatentOptimizer(Optimizer):
             moving = [each for each in parameters if each.moves]
             moments, parts = self._plan(moving, names=[each.name for each in parameters])
             self._keep_rates()
-            if self._compile and parts and self._compiled.suits(self.base, self.param_groups, moving):
-                self._compiled.step(self.base, self.param_groups, moving, moments, parts, self._steps)
-            else:
+            suits = self._compile and parts and self._compiled.suits(self.base, self.param_groups, moving)
+            if not (suits and self._compiled.step(self.base, self.param_groups, moving, moments, parts, self._steps)):
                 self._mirror_settings()
                 reference_step(self.base, moments, parts)
                 if not self._compile:  # those that can be compiled change none
