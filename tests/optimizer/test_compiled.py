@@ -58,7 +58,7 @@ def test_a_compiled_step_is_the_eager_one(method: str, base: str, default: str) 
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("method", "base", "default"), itertools.product(METHODS, BASES, DEFAULT_TYPES))
+@pytest.mark.parametrize(("method", "base", "default"), list(itertools.product(METHODS, BASES, DEFAULT_TYPES)))
 def test_a_compiled_step_is_the_eager_one_whatever_the_method_the_base_and_the_type(
     method: str, base: str, default: str
 ) -> None:

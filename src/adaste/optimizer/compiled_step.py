@@ -116,9 +116,10 @@ def _as_vectors(state: dict[str, Tensor], part: StepPart) -> tuple[dict[str, Ten
     def vector(tensor: Tensor) -> Tensor:
         return tensor.unsqueeze(0) if single or not tensor.dim() else tensor
 
-    if single or part.mass is not None:
-        own = {name: getattr(part, name) for name in ("weight", "grad", "latent", "average", "mass")}
-        part = part._replace(**{name: vector(tensor) for name, tensor in own.items() if tensor is not None})
+    if single:
+        part = part._replace(weight=vector(part.weight), grad=vector(part.grad), latent=vector(part.latent))
+    if part.average is not None and part.mass is not None:
+        part = part._replace(average=vector(part.average), mass=vector(part.mass))
     return {name: vector(tensor) for name, tensor in state.items()}, part
 
 

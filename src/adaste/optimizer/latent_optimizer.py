@@ -47,7 +47,7 @@ class LatentOptimizer(Optimizer):
     compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`. The
                 learning rate may change at every step; a change of another setting of the base, or of which
                 parameters have a gradient, compiles anew, and after a few such changes the step goes on uncompiled,
-                with a warning.
+                with a warning. So does one that torch's compiler fails on.
     capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
                 weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base
                 must be able to do the same: SGD(fused=True), Adam(capturable=True). Between replays, change a learning
