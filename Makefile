@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test browser bench wheels clean
+.PHONY: demo test test-all browser bench wheels clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -13,6 +13,10 @@ test: .venv/ready .venv/runtime browser
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=95
 	cd runtime && ../$(BIN)/python -m mypy && ../$(BIN)/python -m pytest -n 2
+
+# Also the tests that take too long for every change (marked `thorough`).
+test-all: test
+	$(BIN)/python -m pytest -n 2 -m thorough
 
 # For the tests of the page; without it they are skipped, and say so.
 browser:

@@ -56,9 +56,20 @@ class ChannelMean(Scale):
     """mean |theta| over each output channel (over all of it for a one-dimensional parameter), 1 where that is 0."""
 
     def of(self, position: Tensor) -> Tensor:
-        dims = tuple(range(1, position.ndim)) or (0,)
-        mean = position.abs().mean(dim=dims, keepdim=True)
+        dims = list(range(1, position.ndim)) or [0]
+        # torch's compiler for CPUs fails on a mean of tensors that the compiled code also writes into, as a step does.
+        apart = torch.compiler.is_compiling() and position.device.type == "cpu"
+        mean = (_mean_size_apart if apart else _mean_size)(position, dims)
         return torch.where(mean > 0, mean, 1.0)
+
+
+def _mean_size(values: Tensor, dims: list[int]) -> Tensor:
+    return values.abs().mean(dim=dims, keepdim=True)
+
+
+_mean_size_apart = torch.library.custom_op("adaste::mean_size", _mean_size, mutates_args=())
+"""The same for code that is compiled: it calls this function as it is and fuses it with nothing."""
+_mean_size_apart.register_fake(_mean_size)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -40,7 +41,7 @@ class CompiledStep:
         self.fused: Callable[..., None] | None = None
         self._evaluate: TwoMoments | None = None
         self._steps, self._schedules = _FirstFew(), _FirstFew()
-        self._warned = False
+        self._warned = self._failed = False
 
     def two_moments(self, schedules: list[Schedule], steps: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
         """What schedules are at a step and at the next."""
@@ -58,7 +59,7 @@ class CompiledStep:
             for each in moving
             for name in needs(groups[each.group])
         )
-        return begun and self._worth_compiling(type(base).__name__, groups, moving)
+        return begun and not self._failed and self._worth_compiling(type(base).__name__, groups, moving)
 
     def step(
         self,
@@ -68,8 +69,8 @@ class CompiledStep:
         moments: list[Moment],
         parts: list[StepPart],
         steps: int | Tensor,
-    ) -> None:
-        """The fused step, which counts itself in `steps`."""
+    ) -> bool:
+        """The fused step, which counts itself in `steps`; False, and nothing has changed, if it cannot be compiled."""
         rule = RULES[type(base)]
         settings = [base_settings(group) for group in groups]
         states = [
@@ -77,8 +78,19 @@ class CompiledStep:
         ]
         if self.fused is None:
             self.fused = compiled(fused_step, steps)
+        from torch._dynamo.exc import BackendCompilerFailed  # the compiler is loaded by now
+
         # Backwards: the gradients that were checked last are still in the cache.
-        self.fused(rule, settings, states[::-1], moments, parts[::-1], steps)
+        pairs = [_as_vectors(state, part) for state, part in zip(states[::-1], parts[::-1], strict=True)]
+        try:
+            self.fused(rule, settings, [state for state, _ in pairs], moments, [part for _, part in pairs], steps)
+        except BackendCompilerFailed as error:
+            self._failed = True
+            warn_user(
+                f"torch {torch.__version__} cannot compile this step of {type(base).__name__}: the optimizer goes on "
+                f"uncompiled, with the same results (compile=False is silent). The compiler said: {_first_line(error)}"
+            )
+        return not self._failed
 
     def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[TrainedParameter]) -> bool:
         """Whether this version of the step is one of the first few, which are compiled."""
@@ -92,6 +104,27 @@ class CompiledStep:
                 "but for what is compiled already. A schedule that cycles momentum does this (cycle_momentum=False)"
             )
         return False
+
+
+def _as_vectors(state: dict[str, Tensor], part: StepPart) -> tuple[dict[str, Tensor], StepPart]:
+    """The tensors of a part of a step that have no dimensions, as vectors of one element, which share their memory.
+
+    On a CPU, torch's compiler takes a float64 tensor without dimensions for a number: what is written there is lost.
+    """
+    single = not part.weight.dim()  # then all of its tensors get one dimension more
+
+    def vector(tensor: Tensor) -> Tensor:
+        return tensor.unsqueeze(0) if single or not tensor.dim() else tensor
+
+    if single:
+        part = part._replace(weight=vector(part.weight), grad=vector(part.grad), latent=vector(part.latent))
+    if part.average is not None and part.mass is not None:
+        part = part._replace(average=vector(part.average), mass=vector(part.mass))
+    return {name: vector(tensor) for name, tensor in state.items()}, part
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _compiled_in(groups: list[dict[str, Any]]) -> list[Any]:

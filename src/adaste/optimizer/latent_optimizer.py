@@ -60,7 +60,7 @@ class LatentOptimizer(Optimizer):
     compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`. The
                 learning rate may change at every step; a change of another setting of the base, or of which
                 parameters have a gradient, compiles anew, and after a few such changes the step goes on uncompiled,
-                with a warning.
+                with a warning. So does one that torch's compiler fails on.
     capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
                 weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base
                 must be able to do the same: SGD(fused=True), Adam(capturable=True). Between replays, change a learning
@@ -179,9 +179,8 @@ class LatentOptimizer(Optimizer):
             moving = [each for each in parameters if each.moves]
             moments, parts = self._plan(moving, names=[each.name for each in parameters])
             self._keep_rates()
-            if self._compile and parts and self._compiled.suits(self.base, self.param_groups, moving):
-                self._compiled.step(self.base, self.param_groups, moving, moments, parts, self._steps)
-            else:
+            suits = self._compile and parts and self._compiled.suits(self.base, self.param_groups, moving)
+            if not (suits and self._compiled.step(self.base, self.param_groups, moving, moments, parts, self._steps)):
                 self._mirror_settings()
                 reference_step(self.base, moments, parts)
                 if not self._compile:  # those that can be compiled change none

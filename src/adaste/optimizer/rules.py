@@ -80,8 +80,10 @@ def _adam(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tens
     largest = kept["exp_avg_sq"]
     if h["amsgrad"]:
         largest = kept["max_exp_avg_sq"] = torch.maximum(state["max_exp_avg_sq"], largest)
-    spread = largest.sqrt() / _mass(second, kept["step"]).sqrt() + h["eps"]
-    return latent - h["lr"] / _mass(first, kept["step"]) * kept["exp_avg"] / spread, kept
+    # The count has a type of its own, torch's default one when it was made; the latent keeps that of its own.
+    step = kept["step"].to(latent.dtype)
+    spread = largest.sqrt() / _mass(second, step).sqrt() + h["eps"]
+    return latent - h["lr"] / _mass(first, step) * kept["exp_avg"] / spread, kept
 
 
 def _mass(rate: float, step: Tensor) -> Tensor:
