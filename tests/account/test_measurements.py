@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from typing import Any
 
 import pytest
@@ -188,3 +189,28 @@ def test_what_was_tried_to_make_kernels_faster(inference: str) -> None:
     for name in ("inference-xeon", "inference-xeon-again", "inference-avx2"):
         errors = [row["engines"]["adaste"]["error"] for row in record(f"benchmarks/{name}")["rows"]]
         assert max(errors) < 2e-6 and "logits within 2e-6 of theirs" in inference
+
+
+def test_what_re_estimated_statistics_change_in_a_large_network() -> None:
+    page = words("docs/reproducing.md")
+    adaste, connect = (run["epochs"] for run in record("benchmarks/norm-statistics-curve-h200")["runs"])
+
+    def gain(rows: list[dict[str, float]], first: int, last: int) -> str:
+        gains = [row["reestimated"] - row["running"] for row in rows[first - 1 : last]]
+        return f"{statistics.fmean(gains):.2f}"
+
+    def both(row: dict[str, float]) -> str:
+        return f"{row['running']:.2f} and {row['reestimated']:.2f} %"
+
+    tens = ((11, 20), (21, 30), (31, 40), (51, 60))
+    first, second, third, last = (gain(adaste, *ten) for ten in tens)
+    assert f"AdaSTE gains {first} points on average over the epochs 11 to 20, {second} over 21 to 30, {third}" in page
+    assert f"{last} over the last ten ({both(adaste[29])} in epoch 30, {both(adaste[-1])} in the last)" in page
+    first, second, third, last = (gain(connect, *ten) for ten in tens)
+    assert f"BinaryConnect {first}, {second}, {third} and {last} ({both(connect[-1])} in the last)" in page
+    seconds = {
+        name: statistics.median(row[f"{name}_seconds"] for row in adaste[5:])
+        for name in ("train", "test", "estimation")
+    }
+    assert f"It takes {seconds['estimation']:.3f} s per test, beside {seconds['train']:.2f} s of training" in page
+    assert f"{seconds['test']:.3f} s of testing per epoch" in page
