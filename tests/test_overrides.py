@@ -66,7 +66,7 @@ def test_assignments_follow_each_other() -> None:
         ["base=AdamW", "base.lr=0.01"],
         ["base.nesterov=true", "base.momentum=0.9"],
         ["estimator.mirror=SoftmaxMirror", "estimator=MirrorDescent", "estimator.beta=3"],
-        ["estimator.scale=ChannelMean", "estimator=Scaled", "estimator.estimator.threshold=0.5", "estimator.estimator=Bop"],
+        ["estimator.estimator.threshold=0.5", "estimator=Scaled", "estimator.scale=Unit", "estimator.estimator=Bop"],
         ['base.lr={"kind":"Linear","start":1,"stop":0,"length":3}', "base.lr.length=7"],
     ],
 )

@@ -42,7 +42,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
     """Return the recipe after assignments of the form `key=value`.
 
     Keys are names of fields, with dots to reach inside. Values are JSON, else text; the name of a class makes one
-    with its defaults. All are collected before any is applied, a whole value before the fields inside of it: their order
+    with its defaults. All are collected before any is applied, a whole value before the fields inside of it: order
     matters only between two for the same key, where the later one counts.
     """
     changed: Recipe = _changed(recipe, [_read(assignment) for assignment in assignments])

@@ -47,7 +47,9 @@ def test_a_study_runs_what_is_not_finished_and_a_failure_stops_nobody_else(
     assert main(["train", "digits-mlp-bop", "--epochs", "1"]) == 0
     capsys.readouterr()
     assert main(arguments) == 1
-    lines = sorted(capsys.readouterr().out.splitlines())
+    first, *lines, last = capsys.readouterr().out.splitlines()
+    assert (first, last) == ("1 waiting, 2 running; epochs 0/1, 0/1", "2 done, 1 failed")
+    lines.sort()
     assert [line.split(",")[0] for line in lines] == [
         "digits-mlp-adaste",
         "digits-mlp-bop",
@@ -72,7 +74,8 @@ def test_a_signal_lets_a_run_save_and_the_same_study_goes_on(
 
     soon(interrupt)
     assert main(arguments) == 130
-    lines = capsys.readouterr().out.splitlines()
+    first, *lines, last = capsys.readouterr().out.splitlines()
+    assert first.endswith("running; epochs 0/30") and last == "2 stopped"
     assert [line.split(":")[1].split()[0] for line in lines] == ["stopped"] * 2
     (begun,) = (tmp_path / "runs").iterdir()
     assert "saved: start it again" in (begun / "log.txt").read_text()

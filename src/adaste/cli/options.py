@@ -86,6 +86,11 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard's files into the run's folder")
 
 
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Whether anything is said of what goes well."""
+    parser.add_argument("--quiet", action="store_true", help="print errors alone")
+
+
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """Where runs are."""
     parser.add_argument("--runs", metavar="DIR", type=Path, default=Path("runs"), help="folder of runs (default: runs)")

@@ -35,6 +35,7 @@ def add_to(commands: options.Commands) -> None:
     options.add_runs(parser)
     parser.add_argument("--folder", metavar="DIR", type=Path, help="of this run (default: RUNS/<name>-<digest>)")
     options.add_running(parser)
+    options.add_quiet(parser)
     parser.set_defaults(act=act)
 
 
@@ -66,7 +67,7 @@ def act(arguments: argparse.Namespace) -> int:
             print(f"{folder}: {stop}", file=sys.stderr)
         return 128 + stop.signal_number
     leave_world()
-    if world.leads:
+    if world.leads and not arguments.quiet:
         print(f"{folder}: {outcome(result)}")
     return 0
 
@@ -76,13 +77,14 @@ def _run(
 ) -> "Result":
     from rich.console import Console
 
-    from adaste.console import Bar, Quiet, Several
+    from adaste.console import Plain, Several
     from adaste.data import load
     from adaste.observer import SILENT
     from adaste.runs import Options, run
     from adaste.tensorboard import TensorBoard
+    from adaste.terminal import Bar
 
-    shown = world.leads and sys.stdout.isatty()
+    shown = world.leads and sys.stdout.isatty() and not arguments.quiet
     settings = Options(
         engine=arguments.engine,
         save_every=arguments.save_every,
@@ -96,7 +98,7 @@ def _run(
     if not world.leads:
         dataset = load(recipe.data, arguments.data)
         return run(recipe, folder, dataset, device=device, world=world, options=settings)
-    with Bar(Console()) if shown else Quiet(Console()) as display:
+    with Bar(Console()) if shown else Plain(Console(quiet=arguments.quiet)) as display:
         return run(
             recipe, folder, dataset, device=device, world=world, options=settings, observer=Several(display, board)
         )

@@ -12,15 +12,12 @@ from adaste.failures import forget_problem, leave_problem, read_problem
 from adaste.locks import is_taken
 from adaste.recipe import Recipe
 from adaste.records import Record
-from adaste.results import Result, best_of, claim, last_tested, read_records, read_result
+from adaste.results import Result, best_of, claim, last_tested, read_records, read_result, seconds_left
 from adaste.signals import handling
 from adaste.studies.children import NO_VARIABLES, Child, Ending
 
 INTERVAL = 0.25
 """Seconds between two looks at the runs."""
-
-RECENT = 5
-"""Epochs whose mean says how long the next ones will take."""
 
 
 class State(Enum):
@@ -74,9 +71,7 @@ class Status:
         """How long it will still take if it goes on like this; None where nothing can be said."""
         if self.state is not State.RUNNING or not self.records:
             return None
-        recent = self.records[-RECENT:]
-        per_epoch = sum(record.seconds + record.evaluation_seconds for record in recent) / len(recent)
-        left = (self.job.recipe.epochs - len(self.records)) * per_epoch
+        left = seconds_left(self.records, self.job.recipe.epochs)
         return max(0.0, left - (time.time() - self.updated))
 
 
