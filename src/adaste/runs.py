@@ -1,6 +1,6 @@
 """run(recipe, folder): the only place that writes results.
 
-recipe.json         all that decides the numbers
+recipe.json         all that decides the numbers, up to the rounding of the machine they are computed on
 environment.json    what it ran on, once per start
 metrics.jsonl       one record per epoch
 checkpoints/        the last few, to go on from exactly
@@ -50,12 +50,13 @@ STOP = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a run may do differently without changing its numbers.
+    """What a run may do differently without changing its numbers, up to rounding.
 
     engine         how steps are run: auto, eager, compiled or graph.
     save_every     seconds between checkpoints; there is one at the end and when it is stopped in any case.
     keep           how many checkpoints stay.
-    deterministic  algorithms that give the same bits every time, also on a GPU; slower there.
+    deterministic  algorithms that give the same bits every time, also on a GPU; slower there. On a CPU, one thread: the
+                   number of threads decides on rounding.
     """
 
     engine: str = "auto"
