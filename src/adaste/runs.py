@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from adaste.agreement import Agreement
 from adaste.checkpoint import Checkpoints, load
 from adaste.checks import require, require_count
-from adaste.data import Dataset
+from adaste.data import Dataset, is_own
 from adaste.distributed import ALONE, World
 from adaste.engine import algorithms
 from adaste.environment import environment
@@ -105,12 +105,24 @@ def run(
             claim(recipe, folder)
         finished: Result | None = world.from_leader(read_result(folder))
         if finished is not None:
+            _require_same_images(recipe, folder, dataset)
             observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
             return finished
         on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
         reason = leaving_the_reason(folder) if world.leads else nullcontext()
         with reason, on_device, algorithms(options.deterministic, device):
             return _Run(recipe, folder, dataset, device, world, options, observer).go()
+
+
+def _require_same_images(recipe: Recipe, folder: Path, dataset: Dataset) -> None:
+    """An error where the finished run in `folder` was made with other images of one's own: recipes do not name them."""
+    path = folder / "environment.json"
+    starts = json.loads(path.read_text()) if is_own(recipe.data) and path.exists() else []
+    if starts and starts[-1].get("data", dataset.digest) != dataset.digest:
+        raise ValueError(
+            f"{folder} holds a finished run of this recipe with other images than those of {dataset.name} now: use "
+            "another folder"
+        )
 
 
 class _Run:

@@ -39,6 +39,7 @@ def add_to(commands: options.Commands) -> None:
     showing.add_argument("recipe", metavar="NAME|RECIPE.json", help="a recipe's name or file")
     options.add_changes(showing)
     options.add_seed(showing)
+    options.add_data(showing)
     showing.set_defaults(act=show)
 
 
@@ -55,7 +56,7 @@ def show(arguments: argparse.Namespace) -> int:
     """Print a recipe."""
     from adaste.choosing import chosen_one
 
-    _, recipe = chosen_one(arguments.recipe, options.changes(arguments))
+    _, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
     print(recipe.to_json())
     return 0
 
@@ -99,6 +100,7 @@ def recipes(text: str, every: bool) -> None:
         [(f"  {name}", f"{setting.epochs} epochs", " | ".join(setting.networks)) for name, setting in SETTINGS.items()]
     )
     print(f"  each with {' | '.join(METHODS)}")
+    print("  folder, folder:SIDE: your own images, as in folder:96-resnet18-adaste --data DIR")
 
 
 def bases(text: str, every: bool) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "adaste train digits-mlp-adaste",
     "adaste train cifar10-resnet18-adaste --epochs 30 --set base.momentum=0.8",
+    "adaste train folder:96-resnet18-adaste --data DIR        your own images: DIR/train/<class>/*, DIR/val/<class>/*",
     "adaste train my.json --folder runs/mine         (`adaste show NAME > my.json` is a start)",
     "torchrun --nproc-per-node 4 -m adaste train cifar10-resnet18-adaste",
     "",
@@ -51,7 +52,7 @@ def act(arguments: argparse.Namespace) -> int:
     from adaste.signals import StoppedError
     from adaste.studies.study import folder_of
 
-    name, recipe = chosen_one(arguments.recipe, options.changes(arguments))
+    name, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
     folder = arguments.folder or folder_of(name, recipe, arguments.runs)
     options.use_threads(arguments.threads)
     device = local_device(options.device_named(arguments.device))

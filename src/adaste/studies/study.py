@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from adaste.data import is_own
 from adaste.failures import forget_problem, leave_problem, read_problem
 from adaste.locks import is_taken
 from adaste.recipe import Recipe
@@ -76,8 +77,13 @@ class Status:
 
 
 def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
-    """Where a run belongs: one folder for equal recipes, so that what was begun is found again, by any name."""
+    """Where a run belongs: one folder for equal recipes, so that what was begun is found again, by any name.
+
+    But where the data are images of one's own, equal recipes may be of other images, and the name says of which.
+    """
     own = runs / f"{name}-{recipe.digest}"
+    if is_own(recipe.data):
+        return own
     begun = sorted(folder for folder in runs.glob(f"*-{recipe.digest}") if folder.is_dir())
     return own if own in begun or not begun else begun[0]
 
