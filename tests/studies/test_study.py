@@ -292,3 +292,12 @@ def test_wrong_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["study", "digits-mlp-bop", "--seeds", "0;1"])
     assert "0,1,2" in capsys.readouterr().err
+
+
+def test_a_quiet_study_says_nothing_of_what_goes_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["study", "digits-mlp-bop", "--epochs", "1", "--threads", "1", "--device", "cpu", "--quiet"]
+    assert main([*arguments, "--seeds", "0,1"]) == 0
+    assert main([*arguments, "--set", "batch=5000"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "failed after 0/1 epochs" in told.err and len(told.err.splitlines()) == 1

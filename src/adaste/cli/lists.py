@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from types import MappingProxyType
+from typing import Any
 
 from adaste.cli import options
 from adaste.cli.columns import columns
@@ -132,7 +133,7 @@ def fields(text: str, every: bool) -> None:
     )
 
 
-def _classes(kind: type, text: str) -> None:
+def _classes(kind: Any, text: str) -> None:
     """The classes of a kind that recipes know, each with its settings."""
     from adaste.admitted import ADMITTED
 

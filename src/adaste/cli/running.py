@@ -70,7 +70,7 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
 
 
 def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
-    from adaste.console import Lines, say
+    from adaste.console import Lines, line_of, say
     from adaste.seeds import over_seeds
     from adaste.studies.study import State, Study
     from adaste.terminal import LiveTable
@@ -80,7 +80,10 @@ def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
         statuses = study.run(display)
     for line in over_seeds(statuses):
         say(console, line)
-    if any(status.state is State.FAILED for status in statuses):
+    failed = [status for status in statuses if status.state is State.FAILED]
+    for status in failed if console.quiet else ():
+        print(line_of(status), file=sys.stderr)
+    if failed:
         return 1
     return 0 if study.stopped_by is None else 128 + study.stopped_by
 
