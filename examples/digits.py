@@ -36,7 +36,7 @@ try:
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 except ImportError as error:
-    sys.exit(f"The demonstration needs {error.name}, which is not installed: pip install 'adaste[demo]'")
+    sys.exit(f"The demonstration needs {error.name}, which is not installed: pip install '.[demo]' in a checkout")
 
 BATCH = 64
 

@@ -41,11 +41,11 @@ def drag_over_chart(page: Any, start: tuple[float, float], stop: tuple[float, fl
     page.mouse.up()
 
 
-def page_of(visit: Any, folder: Path, runs: dict[str, Run], **settings: Any) -> Any:
-    """The page of these runs, by the names of their folders."""
+def page_of(visit: Any, folder: Path, runs: dict[str, Run], *options: str, **settings: Any) -> Any:
+    """The page of these runs, by the names of their folders, made with some options."""
     for name, run in runs.items():
         write_run(run, folder / "runs" / name)
-    assert main(["report", str(folder / "runs"), "-o", str(folder / "some.html")]) == 0
+    assert main(["report", str(folder / "runs"), *options, "-o", str(folder / "some.html")]) == 0
     page = visit(**settings)
     page.goto((folder / "some.html").as_uri())
     return page

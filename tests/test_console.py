@@ -9,12 +9,14 @@ import torch
 from rich.console import Console
 
 from adaste import console
-from adaste.console import Bar, Lines, LiveTable, Quiet, Several, duration, outcome
+from adaste import terminal as displays
+from adaste.console import SELDOM, Lines, Plain, Several, duration, outcome
 from adaste.data import load
 from adaste.recipes import recipe
 from adaste.results import Result
 from adaste.runs import run
 from adaste.studies.study import Job, State, Status
+from adaste.terminal import Bar, LiveTable
 from adaste.train import Record, Training
 
 
@@ -62,14 +64,14 @@ def test_a_terminal_sees_the_numbers_of_the_last_epoch_and_the_whole_bar(tmp_pat
         )
     last = printed(screen).split("epoch ")[-1]
     assert last.startswith("3/3")
-    assert f"test {result.last_accuracy:.2f} % (best {result.best_accuracy:.2f} %)" in last
-    assert all(word in last for word in ("loss", "flips", "images/s", "left 0:00:00"))
+    assert f"test {result.last_accuracy:.2f} %  left 0:00:00  best {result.best_accuracy:.2f} %" in last
+    assert all(word in last for word in ("loss", "flips", "images/s"))
 
 
 def test_steps_are_drawn_at_most_a_few_times_per_second(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = Training(recipe("digits-mlp-adaste", epochs=3), load("digits", data_folder), device=torch.device("cpu"))
     clock = [100.0]
-    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(displays.time, "monotonic", lambda: clock[0])
     with Bar(terminal()) as bar:
         bar.begins(training, [])
         drawn = []
@@ -90,23 +92,39 @@ def test_a_resumed_run_does_not_take_earlier_epochs_for_speed(data_folder: Path)
         assert task.completed == 25 * training.steps_per_epoch
         assert task.speed is None
     assert "going on in epoch 26" in printed(screen)
-    assert "test 104.00 % (best 104.00 %)" in printed(screen)
+    assert "test 104.00 %" in printed(screen) and "best 104.00 %" in printed(screen)
 
 
-def test_a_file_gets_one_line_and_no_control_characters(data_folder: Path) -> None:
+def test_a_file_gets_a_line_at_the_start_and_one_per_epoch_and_no_control_characters(data_folder: Path) -> None:
     training = Training(recipe("digits-mlp-adaste", epochs=3), load("digits", data_folder), device=torch.device("cpu"))
     screen = Console(file=io.StringIO(), width=40)
-    with Quiet(screen) as quiet:
-        quiet.begins(training, [])
-        quiet.stepped(training)
-        quiet.epoch_ended(record(0, 90.0))
-    assert len(printed(screen).splitlines()) == 1
+    with Plain(screen) as plain:
+        plain.begins(training, [])
+        for epoch in range(3):
+            plain.stepped(training)
+            plain.epoch_ended(record(epoch, 90.0))
+    first, *others = printed(screen).splitlines()
+    assert "3 epochs" in first
+    numbers = "test 90.00 %  best 90.00 %  loss 0.5000  flips 1.23 %  12,345 images/s"
+    assert others == [f"epoch 1/3  {numbers}  left 6.0 s", f"epoch 2/3  {numbers}  left 3.0 s", f"epoch 3/3  {numbers}"]
     assert "\x1b" not in printed(screen)
+
+
+def test_a_file_gets_a_line_now_and_then_in_long_epochs(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(recipe("digits-mlp-adaste", epochs=3), load("digits", data_folder), device=torch.device("cpu"))
+    screen, clock = Console(file=io.StringIO(), width=40), [100.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
+    with Plain(screen) as plain:
+        plain.begins(training, [])
+        for training.step in range(1, 10):
+            clock[0] += SELDOM / 3
+            plain.stepped(training)
+    assert printed(screen).splitlines()[1:] == [f"epoch 1/3  step {step} of 10" for step in (3, 6, 9)]
 
 
 def test_several_observers_hear_the_same(data_folder: Path) -> None:
     screens = [Console(file=io.StringIO()) for _ in range(2)]
-    Several(*map(Quiet, screens)).says("[bold]something[/bold]")
+    Several(*map(Plain, screens)).says("[bold]something[/bold]")
     assert [printed(screen) for screen in screens] == ["[bold]something[/bold]\n"] * 2
 
 
@@ -125,8 +143,10 @@ def test_a_study_on_a_terminal_is_a_table_with_every_run(tmp_path: Path) -> None
     screen = terminal()
     with LiveTable(screen) as table:
         table(statuses(tmp_path))
-    final = printed(screen).split("┏")[-1]
-    rows = {line.split()[1].rstrip(","): line for line in final.splitlines() if "run-" in line}
+    final = printed(screen).split("run  ")[-1]
+    rows = {
+        line.split()[0].rstrip(","): line for line in final.splitlines() if line.startswith("run-") and "  " in line
+    }
     assert list(rows) == [f"run-{index}" for index in range(4)]
     running = rows["run-2"]
     assert all(word in running for word in ("running", "3/10", "0.5000", "96.00", "95.00", "1.23", "12,345", "s"))
@@ -134,14 +154,20 @@ def test_a_study_on_a_terminal_is_a_table_with_every_run(tmp_path: Path) -> None
     assert "1 waiting, 1 running, 1 done, 1 failed" in final
 
 
-def test_a_study_in_a_file_is_one_line_per_run_that_has_ended(tmp_path: Path) -> None:
-    screen = Console(file=io.StringIO(), width=40)
+def test_a_study_in_a_file_is_one_line_per_run_that_has_ended_and_now_and_then_one_on_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen, clock = Console(file=io.StringIO(), width=40), [100.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
     with Lines(screen) as lines:
-        lines(statuses(tmp_path))
-        lines(statuses(tmp_path))
+        for _ in range(4):
+            lines(statuses(tmp_path))
+            clock[0] += SELDOM / 2
+    on_all = "1 waiting, 1 running, 1 done, 1 failed; epochs 3/10"
     assert printed(screen).splitlines() == [
         "run-0, seed 0: 96.00 % after 3 epochs, best 95.00 % (epoch 2), 1:15 min",
         "run-1, seed 0: failed after 0/10 epochs: no such [thing]",
+        *[on_all] * 3,
     ]
 
 

@@ -30,6 +30,7 @@ ROWS = [
     {"paper"},
     {"report"},
     {"console", "tensorboard", "seeds"},
+    {"terminal"},
     {"cli"},
     {"__main__", "tied"},
     {"public"},

@@ -7,7 +7,7 @@ import pytest
 
 import adaste
 from adaste.augment import Crop, Flip
-from adaste.bases import SGD
+from adaste.bases import SGD, AdamW
 from adaste.models import VGG, ResNet
 from adaste.overrides import override
 from adaste.recipe import Recipe
@@ -58,6 +58,42 @@ def test_an_assignment_changes_its_field_and_no_other(text: str, field: str, val
 def test_assignments_follow_each_other() -> None:
     changed = override(RECIPE, ["network=VGG", "network.bias=true", "epochs=7", "epochs=8"])
     assert changed == dataclasses.replace(RECIPE, network=VGG(bias=True), epochs=8)
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        ["base=AdamW", "base.lr=0.01"],
+        ["base.nesterov=true", "base.momentum=0.9"],
+        ["estimator.mirror=SoftmaxMirror", "estimator=MirrorDescent", "estimator.beta=3"],
+        ["estimator.estimator.threshold=0.5", "estimator=Scaled", "estimator.scale=Unit", "estimator.estimator=Bop"],
+        ['base.lr={"kind":"Linear","start":1,"stop":0,"length":3}', "base.lr.length=7"],
+    ],
+)
+def test_the_order_of_assignments_to_different_fields_does_not_matter(assignments: list[str]) -> None:
+    made = override(RECIPE, assignments)
+    assert made != RECIPE
+    assert override(RECIPE, reversed(assignments)) == made
+
+
+def test_of_two_assignments_to_one_field_the_later_counts() -> None:
+    assert override(RECIPE, ["base.lr=0.1", "base=AdamW", "base.lr=0.2"]).base == AdamW(0.2)
+
+
+def test_a_field_that_is_further_inside_is_named_before_others_like_it() -> None:
+    with pytest.raises(ValueError, match=r"lr is no field of Recipe; near it: base\.lr, rest_lr \("):
+        override(RECIPE, ["lr=0.1"])
+
+
+@pytest.mark.parametrize("text", ["base=Lion", 'base={"kind":"Lion","lr":1}'])
+def test_a_class_that_there_is_not_is_refused_with_those_that_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match="there are: SGD, Adam, AdamW, RMSprop"):
+        override(RECIPE, [text])
+
+
+def test_an_error_names_the_assignments_it_is_about_and_no_others() -> None:
+    with pytest.raises(ValueError, match=r"^base\.nesterov=true: nesterov needs momentum"):
+        override(RECIPE, ["epochs=7", "base.nesterov=true", "batch=5"])
 
 
 def test_no_assignments_leave_the_recipe_alone() -> None:

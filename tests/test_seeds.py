@@ -51,6 +51,6 @@ def test_a_study_ends_with_the_means(tmp_path: Path, capsys: pytest.CaptureFixtu
     options = ["--epochs", "1", "--threads", "1", "--device", "cpu"]
     assert main(["study", "digits-mlp-bop", "--seeds", "0,1", *options]) == 0
     last = [result.last_accuracy for path in (tmp_path / "runs").iterdir() if (result := read_result(path))]
-    *runs, mean = capsys.readouterr().out.splitlines()
+    _, *runs, _, mean = capsys.readouterr().out.splitlines()
     assert len(runs) == len(last) == 2
     assert mean.startswith(f"digits-mlp-bop, 2 seeds: {sum(last) / 2:.2f} ± ")

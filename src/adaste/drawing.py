@@ -1,6 +1,6 @@
 """How figures are drawn and become files: equal ones give equal bytes, whatever the user's own settings are.
 
-Needs matplotlib (`pip install 'adaste[demo]'`), which is imported when a figure is made.
+Needs matplotlib (the extra 'demo': `pip install '.[demo]'` in a checkout), which is imported when a figure is made.
 """
 
 import io

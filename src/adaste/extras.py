@@ -14,5 +14,11 @@ def needs(package: str, *, extra: str, purpose: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        hint = f"pip install 'adaste[{extra}]'"
-        raise MissingPackageError(f"{purpose} needs the package {package}: {hint} ({error})") from error
+        raise MissingPackageError(
+            f"{purpose} needs the package {package}: {how_to_install(extra)} ({error})"
+        ) from error
+
+
+def how_to_install(extra: str) -> str:
+    """An extra by its name, and the command: from a checkout, since a package index may have another `adaste`."""
+    return f"it comes with the extra {extra!r}, in a checkout of adaste: pip install '.[{extra}]'"

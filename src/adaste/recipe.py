@@ -1,4 +1,7 @@
-"""Recipe: all that decides the numbers of a run, as one frozen value that JSON can hold."""
+"""Recipe: all that decides the numbers of a run, as one frozen value that JSON can hold.
+
+But for rounding: devices differ in it, and on a CPU so do numbers of threads (environment.json has them).
+"""
 
 import dataclasses
 from dataclasses import dataclass

@@ -92,23 +92,48 @@ SETTINGS = MappingProxyType(
 )
 """The data by the first part of a recipe's name."""
 
-RECIPES: Mapping[str, Preset] = MappingProxyType(
-    {
-        name: Preset(name, f"{method.title}: {network_name} on {setting.data}", setting, network, method)
-        for data_name, setting in SETTINGS.items()
-        for network_name, network in setting.networks.items()
-        for method_name, method in METHODS.items()
-        for name in [f"{data_name}-{network_name}-{method_name}"]
-    }
-)
-"""All named recipes."""
+
+def own_setting(data: str, images: int, side: int) -> Setting:
+    """The setting of images of one's own: their number decides on rates, their side on networks and augmentation.
+
+    data    `folder` or `folder:SIDE`.
+    images  how many there are for training.
+    side    of each, in pixels.
+    """
+    stem = "small" if side < 64 else "strided" if side < 128 else "large"
+    networks: dict[str, Network] = {f"resnet{depth}": ResNet(depth=depth, stem=stem) for depth in (18, 34, 50)}
+    cropping = Crop(max(1, side // 8)) if side < 64 else RandomResizedCrop(side)
+    return Setting(data, images, (cropping, Flip()), {**networks, "vgg16": VGG(), **_SMALL}, epochs=60)
+
+
+def presets(settings: Mapping[str, Setting]) -> Mapping[str, Preset]:
+    """All recipes for some data, by name: `<data>-<network>-<method>`."""
+    return MappingProxyType(
+        {
+            name: Preset(name, f"{method.title}: {network_name} on {setting.data}", setting, network, method)
+            for data_name, setting in settings.items()
+            for network_name, network in setting.networks.items()
+            for method_name, method in METHODS.items()
+            for name in [f"{data_name}-{network_name}-{method_name}"]
+        }
+    )
+
+
+RECIPES = presets(SETTINGS)
+"""All named recipes but those for images of one's own."""
 
 
 def recipe(name: str, *, epochs: int | None = None, seed: int = 0) -> Recipe:
     """The recipe of that name, for another number of epochs than usual if one is given."""
-    if name not in RECIPES:
+    return preset_named(name).make(epochs).with_seed(seed)
+
+
+def preset_named(name: str, settings: Mapping[str, Setting] = SETTINGS) -> Preset:
+    """The recipe of that name but for its length, among those for some data."""
+    known = RECIPES if settings is SETTINGS else presets(settings)
+    if name not in known:
         raise ValueError(
-            f"there is no recipe {name!r}{near(name, RECIPES)}. Names are <data>-<network>-<method>: data "
-            f"{', '.join(SETTINGS)}; methods {', '.join(METHODS)}"
+            f"there is no recipe {name!r}{near(name, known)}. Names are <data>-<network>-<method>: data "
+            f"{', '.join(settings)}; methods {', '.join(METHODS)}"
         )
-    return RECIPES[name].make(epochs).with_seed(seed)
+    return known[name]

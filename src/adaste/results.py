@@ -10,6 +10,9 @@ from adaste.histogram import Histogram
 from adaste.recipe import Recipe
 from adaste.records import Record
 
+RECENT = 5
+"""Epochs whose mean says how long the next ones will take."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -102,6 +105,12 @@ def best_tested(records: Sequence[Record]) -> Record | None:
 def last_tested(records: Sequence[Record]) -> Record | None:
     """The latest record of an epoch that was tested."""
     return next(reversed(_tested(records)), None)
+
+
+def seconds_left(records: Sequence[Record], epochs: int) -> float:
+    """How long the epochs without a record will take if they are as the last ones with one; there must be one."""
+    recent = records[-RECENT:]
+    return (epochs - len(records)) * sum(record.seconds + record.evaluation_seconds for record in recent) / len(recent)
 
 
 def _tested(records: Sequence[Record]) -> list[Record]:

@@ -1,6 +1,6 @@
 """run(recipe, folder): the only place that writes results.
 
-recipe.json         all that decides the numbers
+recipe.json         all that decides the numbers, up to the rounding of the machine they are computed on
 environment.json    what it ran on, once per start
 metrics.jsonl       one record per epoch
 checkpoints/        the last few, to go on from exactly
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from adaste.agreement import Agreement
 from adaste.checkpoint import Checkpoints, load
 from adaste.checks import require, require_count
-from adaste.data import Dataset
+from adaste.data import Dataset, is_own
 from adaste.distributed import ALONE, World
 from adaste.engine import algorithms
 from adaste.environment import environment
@@ -50,12 +50,13 @@ STOP = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a run may do differently without changing its numbers.
+    """What a run may do differently without changing its numbers, up to rounding.
 
     engine         how steps are run: auto, eager, compiled or graph.
     save_every     seconds between checkpoints; there is one at the end and when it is stopped in any case.
     keep           how many checkpoints stay.
-    deterministic  algorithms that give the same bits every time, also on a GPU; slower there.
+    deterministic  algorithms that give the same bits every time, also on a GPU; slower there. On a CPU, one thread: the
+                   number of threads decides on rounding.
     """
 
     engine: str = "auto"
@@ -104,12 +105,24 @@ def run(
             claim(recipe, folder)
         finished: Result | None = world.from_leader(read_result(folder))
         if finished is not None:
+            _require_same_images(recipe, folder, dataset)
             observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
             return finished
         on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
         reason = leaving_the_reason(folder) if world.leads else nullcontext()
         with reason, on_device, algorithms(options.deterministic, device):
             return _Run(recipe, folder, dataset, device, world, options, observer).go()
+
+
+def _require_same_images(recipe: Recipe, folder: Path, dataset: Dataset) -> None:
+    """An error where the finished run in `folder` was made with other images of one's own: recipes do not name them."""
+    path = folder / "environment.json"
+    starts = json.loads(path.read_text()) if is_own(recipe.data) and path.exists() else []
+    if starts and starts[-1].get("data", dataset.digest) != dataset.digest:
+        raise ValueError(
+            f"{folder} holds a finished run of this recipe with other images than those of {dataset.name} now: use "
+            "another folder"
+        )
 
 
 class _Run:

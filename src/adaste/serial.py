@@ -42,6 +42,8 @@ def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any,
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if isinstance(kind, str) and kind in admitted and not admits(expected, admitted[kind]):
         raise ValueError(f"{_place(where)} must be {in_words(expected)}, got {with_article(kind)}")
+    if isinstance(kind, str) and kind not in admitted:
+        raise ValueError(f"{_place(where)} is of an unknown kind {kind!r}{suitable(kind, expected, admitted)}")
     return _checked(_made(plain, admitted, where), expected, where)
 
 
@@ -148,6 +150,12 @@ def admits(hint: Any, kind: type) -> bool:
     if get_origin(hint) in (Union, types.UnionType):
         return any(admits(part, kind) for part in get_args(hint))
     return isinstance(hint, type) and issubclass(kind, hint)
+
+
+def suitable(name: str, hint: Any, admitted: Mapping[str, type]) -> str:
+    """The classes that an annotation admits, those first that look like `name`, as the end of an error message."""
+    known = [other for other, kind in admitted.items() if hint is not Any and admits(hint, kind)]
+    return f"{near(name, known)} (there are: {', '.join(known)})" if known else near(name, admitted)
 
 
 def in_words(hint: Any) -> str:

@@ -1,5 +1,6 @@
 """What the command line says of itself and of what there is, and what it does not understand."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -7,9 +8,12 @@ from pathlib import Path
 import pytest
 
 import adaste
+from adaste.admitted import ADMITTED
+from adaste.bases import Base
 from adaste.cli import main, options, parser
 from adaste.engine import Way
 from adaste.evaluate import NETWORKS
+from adaste.recipe import Recipe
 from adaste.recipes import RECIPES
 from adaste.runs import Options
 
@@ -67,6 +71,17 @@ def test_lists_name_what_there_is(call) -> None:
     assert "fashion-mnist" in call("list", "data")[1]
     everything = call("list")[1]
     assert all(title in everything.splitlines() for title in ("methods", "networks", "data", "recipes"))
+
+
+def test_lists_name_what_a_recipe_is_made_of(call) -> None:
+    def names(what: str) -> list[str]:
+        return [line.split()[0] for line in call("list", what)[1].splitlines()]
+
+    assert names("bases") == [name for name, kind in ADMITTED.items() if issubclass(kind, Base)]
+    assert names("estimators") == [name for name, kind in ADMITTED.items() if issubclass(kind, adaste.Estimator)]
+    assert names("fields") == [field.name for field in dataclasses.fields(Recipe)]
+    for line in call("list", "fields")[1].splitlines():
+        assert len(line.split()) > 3, f"what is {line.split()[0]}?"
 
 
 def test_recipes_are_listed_compactly_or_all_or_by_a_part_of_their_name(call) -> None:

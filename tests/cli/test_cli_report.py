@@ -43,6 +43,14 @@ def test_the_file_that_our_output_goes_to_is_not_replaced(runs: Path, tmp_path: 
     assert output.read_text().startswith(HEAD) and "1 run" in told
 
 
+@pytest.mark.parametrize("name", ["t.pdf", "t.HTM", "t.json"])
+def test_a_form_that_there_is_not_is_refused_before_any_work(runs: Path, tmp_path: Path, name: str, call) -> None:
+    for folder in (runs, tmp_path / "nothing there"):
+        code, out, err = call("report", str(folder), "-o", name)
+        assert (code, out) == (1, "") and name in err and ".html (html), .md (markdown)" in err
+    assert not (tmp_path / name).exists()
+
+
 def test_a_link_is_followed_and_a_pipe_is_written_into(runs: Path, tmp_path: Path) -> None:
     link, pipe, read = tmp_path / "link.csv", tmp_path / "pipe.csv", list[str]()
     link.symlink_to("real.csv")

@@ -140,7 +140,7 @@ def test_digits_are_split_as_the_demonstration_splits_them(tmp_path):
 
 def test_digits_without_scikit_learn_say_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DataError, match=r"scikit-learn.*pip install 'adaste\[demo\]'"):
+    with pytest.raises(DataError, match=r"scikit-learn.*pip install '\.\[demo\]' in a checkout"):
         load("digits", tmp_path)
 
 

@@ -1,16 +1,22 @@
 """Which way a step is run, and that all ways give the same."""
 
 import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-from small_runs import CONVOLUTIONAL, small_recipe, small_training, weights_of
+from small_runs import CONVOLUTIONAL, outcome, small_data, small_recipe, small_run, small_training, weights_of
 
 from adaste.augment import Crop, Flip
 from adaste.distributed import ALONE, World
 from adaste.engine import Choice, Way, algorithms, choose_way
 from adaste.engine.ways import WORTH_COMPILING
+from adaste.models import VGG
+from adaste.runs import Options
 
 CPU, CUDA, MANY = torch.device("cpu"), torch.device("cuda"), WORTH_COMPILING
 TWO = World(0, 2)
@@ -93,11 +99,37 @@ def test_compiled_and_eager_steps_give_the_same_up_to_rounding(method, changes) 
         assert (one - other).abs().gt(1e-3).float().mean() <= 0.01, "but for a few signs of latents near zero"
 
 
+@contextmanager
+def with_threads(count: int) -> Iterator[None]:
+    """Inside, torch has so many threads, and afterwards it must have them still."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+        assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_deterministic_runs_on_a_cpu_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
+    data, options = small_data(train=300, side=16), Options(deterministic=True)
+    made = small_recipe("adaste", epochs=2, batch=100, network=VGG(stages=((32,), (64,)), hidden_widths=()))
+    found = []
+    for count in (1, 2):
+        with with_threads(count):
+            small_run(made, tmp_path / str(count), data, options)
+        (start,) = json.loads((tmp_path / str(count) / "environment.json").read_text())
+        assert start["threads"] == 1
+        found.append(outcome(tmp_path / str(count)))
+    assert found[0] == found[1]
+
+
 def test_algorithms_are_as_before_afterwards() -> None:
     before = torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
-        with algorithms(True, CPU):
+        with with_threads(2), algorithms(True, CPU):
+            assert torch.get_num_threads() == 1  # of which every machine has one: the number decides on rounding
             assert torch.are_deterministic_algorithms_enabled()
             assert not torch.is_deterministic_algorithms_warn_only_enabled()
             assert torch.backends.cudnn.deterministic

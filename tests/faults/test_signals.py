@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from helpers_for_faults import MADE
@@ -16,6 +17,15 @@ from adaste.signals import StoppedError
 from adaste.train import Training
 
 
+@pytest.fixture
+def in_a_terminal() -> Iterator[None]:
+    """SIGHUP as a process of a terminal meets it: under nohup, these tests themselves would not hear it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("in_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("moment", [(0, 1), (1, 5), (3, 2)], ids=str)
 def test_a_signal_saves_and_stops_and_the_run_goes_on_later(tmp_path, whole, number, moment) -> None:
@@ -34,6 +44,15 @@ def test_a_signal_saves_and_stops_and_the_run_goes_on_later(tmp_path, whole, num
     listener = Listener()
     small_run(MADE, tmp_path, observer=listener)
     assert listener.began == [moment]
+    assert outcome(tmp_path) == whole
+
+
+def test_under_nohup_the_end_of_the_terminal_does_not_stop_a_run(tmp_path, whole) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        small_run(MADE, tmp_path, observer=Listener(lambda training: os.kill(os.getpid(), signal.SIGHUP)))
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert outcome(tmp_path) == whole
 
 

@@ -210,7 +210,11 @@ def test_without_the_packages_onnx_says_what_to_install(command, monkeypatch, ar
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     code, printed, path = command("digits.onnx", *arguments)
-    assert code == 1 and "pip install 'adaste[onnx]'" in printed and not path.exists()
+    assert (
+        code == 1
+        and "the extra 'onnx', in a checkout of adaste: pip install '.[onnx]'" in printed
+        and not path.exists()
+    )
 
 
 def test_a_run_in_full_precision_is_refused(tmp_path: Path) -> None:

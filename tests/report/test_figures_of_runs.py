@@ -173,6 +173,13 @@ def test_equal_runs_give_equal_files_whatever_the_users_settings_are(tmp_path: P
     assert first[0].read_text().startswith("<?xml") and first[1].read_bytes().startswith(b"%PDF")
 
 
+def test_figures_1_and_2_are_drawn_where_the_paper_is_shown(tmp_path: Path) -> None:
+    own = dataclasses.replace(run_of("ours", "adaste", 93.0), addresses=())
+    assert draw_all(Collection((own,), ()), tmp_path) == []
+    names = {path.stem for path in draw_all(Collection((own,), (), paper=True), tmp_path)}
+    assert names == {"figure1", "figure2"}
+
+
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import adaste.report
 
@@ -181,7 +188,8 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.M
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
-        MissingPackageError, match=r"a figure needs the package matplotlib: pip install 'adaste\[demo\]'"
+        MissingPackageError,
+        match=r"a figure needs the package matplotlib: it comes with the extra 'demo'.* pip install '\.\[demo\]'",
     ):
         draw_all(Collection((), ()), tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -109,6 +109,23 @@ def test_nothing_is_drawn_beyond_a_zoomed_chart(visit: Any) -> None:
     assert all(frame["top"] <= dot["top"] and dot["bottom"] <= frame["bottom"] for dot, frame in seen)
 
 
+def test_the_line_that_reads_a_zoomed_chart_stays_between_its_ends(visit: Any, tmp_path: Path) -> None:
+    page = page_of_lengths(visit, tmp_path, "ours", ("adaste", 6))
+    chart = page.locator("#panels .panel .chart").first
+    drag_over_chart(page, (0.24, 0.2), (0.72, 0.9))  # between epochs on either side
+    left, right = chart.locator(".axes .base").first.evaluate(
+        "line => [line.x1, line.x2].map((end) => end.baseVal.value)"
+    )
+    frame, seen = chart.bounding_box(), 0
+    for share in (0.01, 0.1, 0.5, 0.9, 0.99):
+        page.mouse.move(frame["x"] + left + share * (right - left), frame["y"] + frame["height"] / 2)
+        at = chart.locator(".cursor").evaluate_all("lines => lines.map((line) => line.x1.baseVal.value)")
+        assert all(left <= place <= right for place in at)
+        seen += len(at)
+    assert seen
+    drag_over_chart(page, (0.5, 0.2), (0.51, 0.9))
+
+
 def test_only_the_keyboard_puts_a_frame_around_a_chart(visit: Any) -> None:
     page = visit()
     chart = page.locator("#panels .panel .chart").first

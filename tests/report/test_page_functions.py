@@ -129,7 +129,7 @@ def test_figures_of_functions_are_saved_as_pictures_that_need_no_page(visit: Any
 
 def test_functions_need_no_finished_runs_and_a_link_leads_to_them(visit: Any, tmp_path: Path) -> None:
     write_unfinished(tmp_path / "none" / "unfinished")
-    assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "empty.html")]) == 0
+    assert main(["report", str(tmp_path / "none"), "--paper", "-o", str(tmp_path / "empty.html")]) == 0
     page = visit()
     page.goto((tmp_path / "empty.html").as_uri())
     page.click("#curves .about a")

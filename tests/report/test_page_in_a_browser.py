@@ -244,9 +244,13 @@ def test_the_committed_results_make_a_page_without_words_of_the_program(visit: A
 
 def test_a_folder_without_a_finished_run_makes_a_page_too(visit: Any, tmp_path: Path) -> None:
     write_unfinished(tmp_path / "none" / "unfinished")
-    assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "empty.html")]) == 0
     page = visit()
+    assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "empty.html")]) == 0
     page.goto((tmp_path / "empty.html").as_uri())
+    assert "No run is finished." in page.locator("#tables").inner_text()
+    assert "null" not in page.locator("body").inner_text()
+    assert main(["report", str(tmp_path / "none"), "--paper", "-o", str(tmp_path / "empty.html")]) == 0
+    page.reload()
     assert page.locator("#table1 a.cell").count() == 0
     assert "null" not in page.locator("body").inner_text()
     assert "No run has a recipe of the paper's tables" in page.locator("#curves").inner_text()

@@ -1,5 +1,6 @@
 """Recipes of one's own on the page in Chromium: compared in a table, and curve by curve."""
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from page_parts import own_run, page_of
 from waiting import wait_until
 
+from adaste.histogram import Histogram
 from adaste.paper.collection import Run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -33,7 +35,7 @@ def names_of_curves(page: Any) -> list[str]:
 def test_recipes_of_ones_own_are_compared_over_their_seeds_before_tables_that_are_empty(
     visit: Any, tmp_path: Path
 ) -> None:
-    page = page_of(visit, tmp_path, mine())
+    page = page_of(visit, tmp_path, mine(), "--paper")
     rows = page.locator("#others tbody tr").all_inner_texts()
     assert len(rows) == 2
     assert re.search(r"mine \(batch=100\)\s+91\.00 ±\s*1\.41", rows[0])
@@ -106,8 +108,73 @@ def test_no_two_curves_of_a_large_sweep_look_alike(visit: Any, tmp_path: Path) -
     assert names_of_curves(page) == ["sweep230"]
 
 
-def test_where_no_run_is_of_the_paper_its_curves_point_to_ones_own(visit: Any, tmp_path: Path) -> None:
+def test_the_page_of_ones_own_runs_has_nothing_of_the_paper(visit: Any, tmp_path: Path) -> None:
     page = page_of(visit, tmp_path, mine())
+    assert page.locator("#others .curves [data-method]").count() == 2
+    assert page.locator("nav a").all_inner_texts() == ["Tables", "Runs", "Left out"]
+    for part in ("#table1", "#table-controls", "#curves", "#functions"):
+        assert page.locator(part).count() == 0
+    seen = page.locator("body").inner_text()
+    assert not [word for word in ("paper", "published", "Figure", "Families", "other recipes") if word in seen]
+
+
+def test_runs_and_recipes_are_sorted_by_accuracy_and_by_any_other_column(visit: Any, tmp_path: Path) -> None:
+    page = page_of(visit, tmp_path, mine())
+
+    def column(place: str, number: int) -> list[str]:
+        return [text.split()[0] for text in page.locator(f"{place} tbody td:nth-child({number})").all_inner_texts()]
+
+    def sort(place: str, name: str) -> None:
+        button = page.locator(f"{place} .sort[data-value='{name}']")
+        button.press("Enter")
+        playwright.expect(button).to_be_focused()
+
+    sort("#run-list", "Last")
+    assert column("#run-list", 4) == ["92.00", "90.00", "80.00"]
+    assert page.locator("#run-list th[aria-sort=descending]").inner_text().startswith("Last")
+    page.fill("#filter", "resnet")  # what is sorted stays so
+    assert column("#run-list", 4) == ["92.00", "90.00", "80.00"]
+    sort("#run-list", "Last")
+    assert column("#run-list", 4) == ["80.00", "90.00", "92.00"]
+    assert page.locator("#run-list th[aria-sort=ascending]").inner_text().startswith("Last")
+    sort("#others", "Recipe")
+    sort("#others", "Recipe")
+    assert column("#others", 2) == ["91.00", "80.00"]
+    sort("#others", "Last epoch")
+    sort("#others", "Last epoch")
+    assert column("#others", 2) == ["80.00", "91.00"]
+
+
+def test_a_run_tells_its_threads_and_has_one_colour_for_the_test_images(visit: Any, tmp_path: Path) -> None:
+    run = own_run(batch=100)
+    starts = tuple({"processor": "some CPU", "threads": threads} for threads in (2, 1))
+    page = page_of(visit, tmp_path, {"mine": dataclasses.replace(run, environments=starts)})
+    page.locator("#run-list tbody a").click()
+    assert "2, then 1" in page.locator("#sheet .facts").inner_text()
+    colours = {
+        name: page.locator(f"#sheet .curves [data-method={name}]").evaluate("entry => getComputedStyle(entry).color")
+        for name in ("test_accuracy", "train_accuracy", "test_loss", "loss")
+    }
+    assert colours["test_accuracy"] == colours["test_loss"] != colours["loss"] == colours["train_accuracy"]
+
+
+def test_the_ticks_of_large_latents_stay_inside_of_their_cards(visit: Any, tmp_path: Path) -> None:
+    run = own_run(batch=100)
+    records = tuple(dataclasses.replace(record, latent=7.5e7 + 1e5 * record.epoch) for record in run.records)
+    large = Histogram(reach=7.5e8, counts=tuple(150_000 * index for index in range(81)))
+    page = page_of(visit, tmp_path, {"mine": dataclasses.replace(run, records=records, histogram=large)})
+    page.locator("#run-list tbody a").click()
+    for panel in page.locator("#sheet .panel").all():
+        card = panel.bounding_box()
+        texts = panel.locator("svg .tick").all_text_contents()
+        assert texts and len(set(texts)) >= len(texts) - 1, "ticks are told apart"  # both axes may have a 0
+        for tick in panel.locator("svg .tick").all():
+            box = tick.bounding_box()
+            assert card["x"] <= box["x"] and box["x"] + box["width"] <= card["x"] + card["width"]
+
+
+def test_where_no_run_is_of_the_paper_its_curves_point_to_ones_own(visit: Any, tmp_path: Path) -> None:
+    page = page_of(visit, tmp_path, mine(), "--paper")
     assert page.locator("#curve-controls button").count() == 0
     link = page.locator("#panels a")
     assert "No run has a recipe of the paper's tables" in page.locator("#panels").inner_text()

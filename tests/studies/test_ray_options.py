@@ -97,7 +97,7 @@ def test_without_the_package_the_error_says_how_to_install_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert "pip install 'adaste[ray]'" in refused(capsys, "--ray", "auto")
+    assert "pip install '.[ray]'" in refused(capsys, "--ray", "auto")
 
 
 @pytest.mark.parametrize(

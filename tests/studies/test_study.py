@@ -47,7 +47,9 @@ def test_a_study_runs_what_is_not_finished_and_a_failure_stops_nobody_else(
     assert main(["train", "digits-mlp-bop", "--epochs", "1"]) == 0
     capsys.readouterr()
     assert main(arguments) == 1
-    lines = sorted(capsys.readouterr().out.splitlines())
+    first, *lines, last = capsys.readouterr().out.splitlines()
+    assert (first, last) == ("1 waiting, 2 running; epochs 0/1, 0/1", "2 done, 1 failed")
+    lines.sort()
     assert [line.split(",")[0] for line in lines] == [
         "digits-mlp-adaste",
         "digits-mlp-bop",
@@ -72,7 +74,8 @@ def test_a_signal_lets_a_run_save_and_the_same_study_goes_on(
 
     soon(interrupt)
     assert main(arguments) == 130
-    lines = capsys.readouterr().out.splitlines()
+    first, *lines, last = capsys.readouterr().out.splitlines()
+    assert first.endswith("running; epochs 0/30") and last == "2 stopped"
     assert [line.split(":")[1].split()[0] for line in lines] == ["stopped"] * 2
     (begun,) = (tmp_path / "runs").iterdir()
     assert "saved: start it again" in (begun / "log.txt").read_text()
@@ -289,3 +292,12 @@ def test_wrong_seeds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["study", "digits-mlp-bop", "--seeds", "0;1"])
     assert "0,1,2" in capsys.readouterr().err
+
+
+def test_a_quiet_study_says_nothing_of_what_goes_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["study", "digits-mlp-bop", "--epochs", "1", "--threads", "1", "--device", "cpu", "--quiet"]
+    assert main([*arguments, "--seeds", "0,1"]) == 0
+    assert main([*arguments, "--set", "batch=5000"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "failed after 0/1 epochs" in told.err and len(told.err.splitlines()) == 1

@@ -1,7 +1,12 @@
 """`adaste list` and `adaste show`: what there is to choose from."""
 
 import argparse
+import dataclasses
+import inspect
+import json
+import re
 from types import MappingProxyType
+from typing import Any
 
 from adaste.cli import options
 from adaste.cli.columns import columns
@@ -9,6 +14,8 @@ from adaste.cli.columns import columns
 LIST_EXAMPLES = options.examples(
     "adaste list",
     "adaste list methods",
+    "adaste list fields                       of a recipe: what --set changes",
+    "adaste list bases                        and estimators: what --set base=... and estimator=... take",
     "adaste list recipes cifar10-resnet18     names that hold this text",
     "adaste list recipes --all",
 )
@@ -20,7 +27,9 @@ SHOW_EXAMPLES = options.examples(
 
 def add_to(commands: options.Commands) -> None:
     """Add the commands."""
-    listing = options.command(commands, "list", "list methods, networks, data and recipes", LIST_EXAMPLES)
+    listing = options.command(
+        commands, "list", "list methods, networks, data, recipes and what they are made of", LIST_EXAMPLES
+    )
     listing.add_argument("what", nargs="?", choices=tuple(LISTS), help="default: all of them", metavar="|".join(LISTS))
     listing.add_argument("filter", nargs="?", default="", metavar="TEXT", help="only what holds this text")
     listing.add_argument("--all", action="store_true", help="every recipe by its name")
@@ -31,6 +40,7 @@ def add_to(commands: options.Commands) -> None:
     showing.add_argument("recipe", metavar="NAME|RECIPE.json", help="a recipe's name or file")
     options.add_changes(showing)
     options.add_seed(showing)
+    options.add_data(showing)
     showing.set_defaults(act=show)
 
 
@@ -47,7 +57,7 @@ def show(arguments: argparse.Namespace) -> int:
     """Print a recipe."""
     from adaste.choosing import chosen_one
 
-    _, recipe = chosen_one(arguments.recipe, options.changes(arguments))
+    _, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
     print(recipe.to_json())
     return 0
 
@@ -91,7 +101,92 @@ def recipes(text: str, every: bool) -> None:
         [(f"  {name}", f"{setting.epochs} epochs", " | ".join(setting.networks)) for name, setting in SETTINGS.items()]
     )
     print(f"  each with {' | '.join(METHODS)}")
+    print("  folder, folder:SIDE: your own images, as in folder:96-resnet18-adaste --data DIR")
 
 
-LISTS = MappingProxyType({"methods": methods, "networks": networks, "data": data, "recipes": recipes})
+def bases(text: str, every: bool) -> None:
+    """What `--set base=` takes."""
+    from adaste.bases import Base
+
+    _classes(Base, text)
+
+
+def estimators(text: str, every: bool) -> None:
+    """What `--set estimator=` takes."""
+    from adaste.estimators import Estimator
+
+    _classes(Estimator, text)
+
+
+def fields(text: str, every: bool) -> None:
+    """What `--set` changes: the fields of a recipe, with the type and the default of each."""
+    from adaste.recipe import Recipe
+    from adaste.serial import field_types, in_words
+
+    hints, told = field_types(Recipe), _descriptions(Recipe)
+    columns(
+        [
+            (field.name, in_words(hints[field.name]), _default(field), told.get(field.name, ""))
+            for field in dataclasses.fields(Recipe)
+        ],
+        text,
+    )
+
+
+def _classes(kind: Any, text: str) -> None:
+    """The classes of a kind that recipes know, each with its settings."""
+    from adaste.admitted import ADMITTED
+
+    columns(
+        [
+            (name, ", ".join(_setting(field) for field in dataclasses.fields(known)))
+            for name, known in ADMITTED.items()
+            if issubclass(known, kind)
+        ],
+        text,
+    )
+
+
+def _setting(field: "dataclasses.Field[object]") -> str:
+    return f"{field.name}={default}" if (default := _default(field)) else field.name
+
+
+def _default(field: "dataclasses.Field[object]") -> str:
+    """As JSON has it; empty where the field must be given."""
+    from adaste.serial import brief
+
+    if field.default is dataclasses.MISSING:
+        return ""
+    plain = field.default is None or isinstance(field.default, bool)
+    return json.dumps(field.default) if plain else brief(field.default)
+
+
+def _descriptions(kind: type) -> dict[str, str]:
+    """The first sentence on each field in the documentation of a class: `name  what it is`, on lines of their own."""
+    lines = inspect.cleandoc(kind.__doc__ or "").split("\n")
+    told: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        begins = re.match(r"(\w+)  +(.+)", line)
+        if begins:
+            name = begins[1]
+            told[name] = begins[2]
+        elif name and line.startswith("  "):
+            told[name] += f" {line.strip()}"
+        else:
+            name = ""
+    return {name: re.split(r"[;.:](?: |$)", text)[0] for name, text in told.items()}
+
+
+LISTS = MappingProxyType(
+    {
+        "methods": methods,
+        "networks": networks,
+        "data": data,
+        "recipes": recipes,
+        "bases": bases,
+        "estimators": estimators,
+        "fields": fields,
+    }
+)
 """What can be listed, by name: functions of a text to look for, and whether all is to be shown."""

@@ -72,18 +72,32 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     """What computes, and how."""
     parser.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument("--engine", default="auto", choices=ENGINES, help="how steps are run (default: the fastest)")
-    parser.add_argument("--threads", type=at_least_one, metavar="N", help="threads of the CPU (default: all)")
+    parser.add_argument(
+        "--threads",
+        type=at_least_one,
+        metavar="N",
+        help="threads of the CPU (default: all); other numbers round differently",
+    )
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
-    """What a run may do differently without changing its numbers."""
+    """What a run may do differently without changing its numbers, up to rounding."""
     add_machine(parser)
     parser.add_argument(
         "--save-every", type=not_negative, default=60.0, metavar="SECONDS", help="between checkpoints (default: 60)"
     )
     parser.add_argument("--keep", type=at_least_one, default=2, metavar="N", help="checkpoints that stay (default: 2)")
-    parser.add_argument("--deterministic", action="store_true", help="the same bits every time, also on a GPU; slower")
+    parser.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="the same bits every time: slower algorithms on a GPU, one thread on a CPU",
+    )
     parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard's files into the run's folder")
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Whether anything is said of what goes well."""
+    parser.add_argument("--quiet", action="store_true", help="print errors alone")
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:

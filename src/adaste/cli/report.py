@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -48,6 +48,11 @@ def add_to(commands: options.Commands) -> None:
     parser.add_argument(
         "--epochs", metavar="N", type=options.at_least_one, help="of runs of this length alone (default: of any)"
     )
+    parser.add_argument(
+        "--paper",
+        action="store_true",
+        help="the paper's tables and figures even if no run belongs to them (default: only if one does)",
+    )
     parser.add_argument("--figures", metavar="DIR", type=Path, help="draw the figures into this folder, too")
     parser.set_defaults(act=act)
 
@@ -61,7 +66,7 @@ def act(arguments: argparse.Namespace) -> int:
 
     form = _form(arguments.format, arguments.output)
     output = arguments.output or Path(f"report.{form.ending}")
-    collection = collect(arguments.results)
+    collection = replace(collect(arguments.results), paper=arguments.paper)
     if not collection.runs and not collection.problems:
         raise ValueError(f"{arguments.results} holds no runs to tell of: `adaste train` and `study` make some")
     if arguments.epochs is not None:
@@ -76,7 +81,8 @@ def act(arguments: argparse.Namespace) -> int:
         from adaste.report.drawings import draw_all
 
         drawn = draw_all(collection, arguments.figures)
-        print(f"{arguments.figures}: {counted(len(drawn), 'file')}", file=told)
+        none = "" if drawn else ": no run belongs to a figure of the paper"
+        print(f"{arguments.figures}: {counted(len(drawn), 'file')}{none}", file=told)
     return 0
 
 
@@ -86,6 +92,9 @@ def _form(name: str | None, output: Path | None) -> Format:
     meant = next((known for known, form in FORMATS.items() if form.ending == ending), None)
     if name and meant and name != meant:
         raise ValueError(f"{output} ends as {meant} does, and --format is {name}: leave one of the two out")
+    if ending and not meant and not name:
+        known = ", ".join(f".{form.ending} ({form_name})" for form_name, form in FORMATS.items())
+        raise ValueError(f"{output}: there is no report of the form .{ending}; endings are {known}")
     return FORMATS[name or meant or "html"]
 
 

@@ -59,7 +59,8 @@ def act(arguments: argparse.Namespace) -> int:
         _list(_tasks(arguments), arguments)
         return 0
     code = running.perform(arguments, lambda: _jobs(arguments))
-    print(f"`adaste report {arguments.runs}` shows the runs beside the paper's numbers")
+    if not arguments.quiet:
+        print(f"`adaste report {arguments.runs}` shows the runs beside the paper's numbers")
     return code
 
 

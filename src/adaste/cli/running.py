@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
     options.add_data(parser)
     options.add_runs(parser)
     options.add_running(parser)
+    options.add_quiet(parser)
     parser.add_argument("--no-mps", action="store_true", help="do not start NVIDIA's Multi-Process Service")
 
 
@@ -49,7 +51,7 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
 
     from adaste.studies.connecting import connected
 
-    console = Console()
+    console = Console(quiet=arguments.quiet)
     _check(arguments)
     with ExitStack() as stack:
         # Before all that takes seconds to import: a wrong address is refused soon.
@@ -58,26 +60,30 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
         # What is asked for is checked before images are decoded, which may take minutes.
         if ray is not None:
             cluster = _cluster(ray, arguments, console)
-            _prepare_data(jobs, arguments.data)
+            _prepare_data(jobs, arguments.data, arguments.quiet)
             return _run(jobs, cluster, console)
         device = options.device_named(arguments.device)
         # Here and not run by run. On a cluster the nodes have the data, and this machine need not.
-        if missing := _prepare_data(jobs, arguments.data):
+        if missing := _prepare_data(jobs, arguments.data, arguments.quiet):
             raise ValueError("; ".join(missing))
         return _run(jobs, stack.enter_context(_processes(device, arguments, console)), console)
 
 
 def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
-    from adaste.console import Lines, LiveTable, Quiet
+    from adaste.console import Lines, line_of, say
     from adaste.seeds import over_seeds
     from adaste.studies.study import State, Study
+    from adaste.terminal import LiveTable
 
     study = Study(jobs, runner)
-    with LiveTable(console) if sys.stdout.isatty() else Lines(console) as display:
+    with LiveTable(console) if sys.stdout.isatty() and not console.quiet else Lines(console) as display:
         statuses = study.run(display)
     for line in over_seeds(statuses):
-        Quiet(console).says(line)
-    if any(status.state is State.FAILED for status in statuses):
+        say(console, line)
+    failed = [status for status in statuses if status.state is State.FAILED]
+    for status in failed if console.quiet else ():
+        print(line_of(status), file=sys.stderr)
+    if failed:
         return 1
     return 0 if study.stopped_by is None else 128 + study.stopped_by
 
@@ -92,7 +98,7 @@ def _check(arguments: argparse.Namespace) -> None:
 @contextmanager
 def _processes(device: "torch.device", arguments: argparse.Namespace, console: "Console") -> Iterator["Processes"]:
     """The processes of this machine, which they share."""
-    from adaste.console import Quiet
+    from adaste.console import say
     from adaste.studies.mps import shared_gpu
     from adaste.studies.study import Processes
 
@@ -100,7 +106,7 @@ def _processes(device: "torch.device", arguments: argparse.Namespace, console: "
     share = max(1, (os.cpu_count() or 1) // count)
     sharing = device.type == "cuda" and count > 1 and not arguments.no_mps
     threads = arguments.threads or (share if device.type == "cpu" else None)
-    service: AbstractContextManager[dict[str, str]] = shared_gpu(Quiet(console).says) if sharing else nullcontext({})
+    service: AbstractContextManager[dict[str, str]] = shared_gpu(partial(say, console)) if sharing else nullcontext({})
     with service as variables:
         yield Processes(
             count,
@@ -111,7 +117,7 @@ def _processes(device: "torch.device", arguments: argparse.Namespace, console: "
 
 def _cluster(ray: Any, arguments: argparse.Namespace, console: "Console") -> "Cluster":
     """The nodes of a cluster, where the data is at the same place as here."""
-    from adaste.console import Quiet
+    from adaste.console import say
     from adaste.data import data_folder
     from adaste.studies.cluster import Cluster
 
@@ -127,7 +133,7 @@ def _cluster(ray: Any, arguments: argparse.Namespace, console: "Console") -> "Cl
     )
     if not cluster.can_run:
         needed = f"{cpus} CPUs and {share:g} of a GPU" if share else f"{cpus} CPUs"
-        Quiet(console).says(f"no node of the cluster has {needed}: the runs wait until one comes")
+        say(console, f"no node of the cluster has {needed}: the runs wait until one comes")
     return cluster
 
 
@@ -142,14 +148,14 @@ def _gpu_share(arguments: argparse.Namespace, has_gpus: bool) -> float:
     return share
 
 
-def _prepare_data(jobs: Sequence["Job"], folder: Path | None) -> list[str]:
+def _prepare_data(jobs: Sequence["Job"], folder: Path | None, quiet: bool) -> list[str]:
     """Decode images once, before several runs want them at the same time; gives what is wrong with them."""
     from adaste.data import DataError, load
 
     problems = []
     for name in {job.recipe.data: None for job in jobs if not _finished(job)}:
         try:
-            load(name, folder, progress=sys.stderr.isatty())
+            load(name, folder, progress=sys.stderr.isatty() and not quiet)
         except DataError as error:
             problems.append(str(error))
     return problems

@@ -50,5 +50,5 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
         Job(name, recipe, folder_of(name, recipe, arguments.runs))
         for text in arguments.recipes
         for variant in variants
-        for name, recipe in chosen(text, variant)
+        for name, recipe in chosen(text, variant, arguments.data)
     ]

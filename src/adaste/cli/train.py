@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "adaste train digits-mlp-adaste",
     "adaste train cifar10-resnet18-adaste --epochs 30 --set base.momentum=0.8",
+    "adaste train folder:96-resnet18-adaste --data DIR        your own images: DIR/train/<class>/*, DIR/val/<class>/*",
     "adaste train my.json --folder runs/mine         (`adaste show NAME > my.json` is a start)",
     "torchrun --nproc-per-node 4 -m adaste train cifar10-resnet18-adaste",
     "",
@@ -35,6 +36,7 @@ def add_to(commands: options.Commands) -> None:
     options.add_runs(parser)
     parser.add_argument("--folder", metavar="DIR", type=Path, help="of this run (default: RUNS/<name>-<digest>)")
     options.add_running(parser)
+    options.add_quiet(parser)
     parser.set_defaults(act=act)
 
 
@@ -50,7 +52,7 @@ def act(arguments: argparse.Namespace) -> int:
     from adaste.signals import StoppedError
     from adaste.studies.study import folder_of
 
-    name, recipe = chosen_one(arguments.recipe, options.changes(arguments))
+    name, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
     folder = arguments.folder or folder_of(name, recipe, arguments.runs)
     options.use_threads(arguments.threads)
     device = local_device(options.device_named(arguments.device))
@@ -66,7 +68,7 @@ def act(arguments: argparse.Namespace) -> int:
             print(f"{folder}: {stop}", file=sys.stderr)
         return 128 + stop.signal_number
     leave_world()
-    if world.leads:
+    if world.leads and not arguments.quiet:
         print(f"{folder}: {outcome(result)}")
     return 0
 
@@ -76,13 +78,14 @@ def _run(
 ) -> "Result":
     from rich.console import Console
 
-    from adaste.console import Bar, Quiet, Several
+    from adaste.console import Plain, Several
     from adaste.data import load
     from adaste.observer import SILENT
     from adaste.runs import Options, run
     from adaste.tensorboard import TensorBoard
+    from adaste.terminal import Bar
 
-    shown = world.leads and sys.stdout.isatty()
+    shown = world.leads and sys.stdout.isatty() and not arguments.quiet
     settings = Options(
         engine=arguments.engine,
         save_every=arguments.save_every,
@@ -96,7 +99,7 @@ def _run(
     if not world.leads:
         dataset = load(recipe.data, arguments.data)
         return run(recipe, folder, dataset, device=device, world=world, options=settings)
-    with Bar(Console()) if shown else Quiet(Console()) as display:
+    with Bar(Console()) if shown else Plain(Console(quiet=arguments.quiet)) as display:
         return run(
             recipe, folder, dataset, device=device, world=world, options=settings, observer=Several(display, board)
         )

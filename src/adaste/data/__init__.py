@@ -3,7 +3,7 @@
 from adaste.data.dataset import Dataset, Split, subset
 from adaste.data.download import Download
 from adaste.data.errors import DataError
-from adaste.data.loading import available, data_folder, get, load, source_named
+from adaste.data.loading import available, data_folder, get, is_own, load, source_named, survey
 from adaste.data.source import Source
 from adaste.data.sources import SOURCES
 
@@ -17,7 +17,9 @@ __all__ = [
     "available",
     "data_folder",
     "get",
+    "is_own",
     "load",
     "source_named",
     "subset",
+    "survey",
 ]

@@ -26,7 +26,9 @@ class Digits(Layout):
         return Path(package.origin).parent / "datasets" / "data" if package and package.origin else None
 
     def expected(self) -> str:
-        return "the package scikit-learn, which brings the images (pip install 'adaste[demo]')"
+        return (
+            "the package scikit-learn, which brings the images (the extra 'demo': pip install '.[demo]' in a checkout)"
+        )
 
     def files(self, root: Path) -> list[Path]:
         require_files(root, [FILE])

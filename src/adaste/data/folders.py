@@ -49,9 +49,17 @@ class ClassFolders(Layout):
         unknown = {label for _, label in test} - set(classes)
         if unknown:
             raise DataError(f"{root} has classes to test that train/ does not have: {some(unknown)}")
-        side = self.side or common_square([path for path, _ in [*train, *test]]) or DEFAULT_SIDE
+        side = self._side(train, test)
         names = tuple((self.names or {}).get(name, name) for name in classes)
         return Content(names, _part(train, classes, side, progress), _part(test, classes, side, progress))
+
+    def survey(self, root: Path) -> tuple[int, int]:
+        """How many images there are to train with, and the side that all will have; nothing is decoded."""
+        train, test = self._parts(root)
+        return len(train), self._side(train, test)
+
+    def _side(self, train: Labelled, test: Labelled) -> int:
+        return self.side or common_square([path for path, _ in [*train, *test]]) or DEFAULT_SIDE
 
     def _parts(self, root: Path) -> tuple[Labelled, Labelled]:
         return _by_class(root / "train"), _by_class(_tests(root)[0])

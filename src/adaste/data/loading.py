@@ -69,6 +69,18 @@ def get(name: str, folder: Path | None = None, *, progress: bool = False) -> Pat
     return fetched[0] if len(fetched) == 1 else fetched[0].parent
 
 
+def is_own(name: str) -> bool:
+    """Whether the name is that of images of one's own, `folder` or `folder:SIDE`: which ones, it does not say."""
+    return name.partition(":")[0] == FOLDER.name
+
+
+def survey(name: str, folder: Path | None = None) -> tuple[int, int]:
+    """How many images of one's own there are to train with, and their side once they are decoded."""
+    layout, root = _found(source_named(name), data_folder(folder), progress=False)
+    assert isinstance(layout, ClassFolders)  # the one layout of images of one's own
+    return layout.survey(root)
+
+
 def source_named(name: str) -> Source:
     """The source of a name, which may carry the size of one's own images: `folder:96`."""
     if name in SOURCES:

@@ -97,6 +97,16 @@ def cell_of(runs: Sequence[Run], published: float | None) -> Cell:
 
 
 def hardware_of(run: Run) -> str:
-    """The device a run was made on, that of its last start."""
+    """The device of a run's last start; for a CPU also the numbers of threads, since results depend on them."""
     here = run.environments[-1] if run.environments else {}
-    return str(here.get("gpu") or here.get("processor") or "unknown")
+    if here.get("gpu"):
+        return str(here["gpu"])
+    threads = threads_of(run)
+    counted = f"{' and '.join(map(str, threads))} thread{'' if threads == (1,) else 's'}"
+    return ", ".join([str(here.get("processor") or "unknown"), *([counted] if threads else [])])
+
+
+def threads_of(run: Run) -> tuple[int, ...]:
+    """The numbers of threads that torch had on the CPU, start by start, each once; none where that was not written."""
+    known = [start["threads"] for start in run.environments if isinstance(start.get("threads"), int)]
+    return tuple(dict.fromkeys(known))

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -88,10 +88,19 @@ class Problem:
 
 @dataclass(frozen=True)
 class Collection:
-    """The finished runs in a folder, and the folders that hold none."""
+    """The finished runs in a folder, and the folders that hold none.
+
+    paper  whether a report has the paper's tables and figures even if no run belongs to them.
+    """
 
     runs: tuple[Run, ...]
     problems: tuple[Problem, ...]
+    paper: bool = False
+
+    @property
+    def shows_paper(self) -> bool:
+        """Whether a report has the paper's tables and figures: runs of one's own say nothing in them."""
+        return self.paper or any(run.addresses for run in self.runs)
 
     def of_length(self, epochs: int) -> "Collection":
         """The same with no runs but those of so many epochs."""
@@ -100,7 +109,7 @@ class Collection:
             lengths = sorted({run.recipe.epochs for run in self.runs})
             have = f"there are runs of {', '.join(map(str, lengths))}" if lengths else "there is no finished run at all"
             raise ValueError(f"there is no finished run of {epochs} epochs; {have}")
-        return Collection(runs, self.problems)
+        return replace(self, runs=runs)
 
     @property
     def foreign(self) -> dict[Path, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adaste.methods import METHODS
-from adaste.paper.cells import Cell, OverSeeds, cells_of, hardware_of
+from adaste.paper.cells import Cell, OverSeeds, cells_of, hardware_of, threads_of
 from adaste.paper.collection import Collection, Problem, Run
 from adaste.paper.family import Family
 from adaste.paper.figures import FIGURES, RACE, Figure
@@ -31,6 +31,7 @@ def contents(collection: Collection, root: Path) -> Plain:
     """The page's data; folders are told as seen from `root`, which holds the runs."""
     runs = collection.runs
     return {
+        "paper": collection.shows_paper,
         "places": [{"name": place.name, "title": place.title} for place in PLACES.values()],
         "families": [_family(family) for family in FAMILIES.values()],
         "tables": [_table(table, runs) for table in TABLES.values()],
@@ -138,6 +139,7 @@ def _run(run: Run, root: Path) -> Plain:
         "best_epoch": best.epoch,
         "seconds": finite(run.result.seconds),
         "hardware": hardware_of(run),
+        "threads": threads_of(run),
         "result": finite(vars(run.result)),
         "recipe": finite(to_plain(run.recipe)),
         "environments": finite(list(run.environments)),

@@ -25,11 +25,12 @@ ENDINGS = ("svg", "pdf")
 
 
 def draw_all(collection: Collection, folder: Path) -> list[Path]:
-    """Draw figures 1 and 2 and whatever there are runs for into `folder`, and give the files that were written."""
+    """Draw figures 1 and 2, if the paper is shown, and all that have runs into `folder`, and return the files."""
     canvas = _canvas()
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for look, named in ((mathematics.LOOK, illustrations()), (canvas.LOOK, drawings(collection.runs))):
+    of_paper = illustrations() if collection.shows_paper else ()
+    for look, named in ((mathematics.LOOK, of_paper), (canvas.LOOK, drawings(collection.runs))):
         for name, drawing in named:
             for ending in ENDINGS:
                 path = folder / f"{name}.{ending}"

@@ -8,19 +8,17 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from adaste.data import is_own
 from adaste.failures import forget_problem, leave_problem, read_problem
 from adaste.locks import is_taken
 from adaste.recipe import Recipe
 from adaste.records import Record
-from adaste.results import Result, best_of, claim, last_tested, read_records, read_result
+from adaste.results import Result, best_of, claim, last_tested, read_records, read_result, seconds_left
 from adaste.signals import handling
 from adaste.studies.children import NO_VARIABLES, Child, Ending
 
 INTERVAL = 0.25
 """Seconds between two looks at the runs."""
-
-RECENT = 5
-"""Epochs whose mean says how long the next ones will take."""
 
 
 class State(Enum):
@@ -74,15 +72,18 @@ class Status:
         """How long it will still take if it goes on like this; None where nothing can be said."""
         if self.state is not State.RUNNING or not self.records:
             return None
-        recent = self.records[-RECENT:]
-        per_epoch = sum(record.seconds + record.evaluation_seconds for record in recent) / len(recent)
-        left = (self.job.recipe.epochs - len(self.records)) * per_epoch
+        left = seconds_left(self.records, self.job.recipe.epochs)
         return max(0.0, left - (time.time() - self.updated))
 
 
 def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
-    """Where a run belongs: one folder for equal recipes, so that what was begun is found again, by any name."""
+    """Where a run belongs: one folder for equal recipes, so that what was begun is found again, by any name.
+
+    But where the data are images of one's own, equal recipes may be of other images, and the name says of which.
+    """
     own = runs / f"{name}-{recipe.digest}"
+    if is_own(recipe.data):
+        return own
     begun = sorted(folder for folder in runs.glob(f"*-{recipe.digest}") if folder.is_dir())
     return own if own in begun or not begun else begun[0]
 

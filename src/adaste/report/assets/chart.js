@@ -67,7 +67,9 @@ class Chart {
     if (!width) return;
     const height = Math.round(Math.min(this.height, Math.max(220, width * 0.72)));
     const domain = this.domain;
-    const box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
+    const [top, bottom] = [MARGIN.top, height - MARGIN.bottom];
+    const left = Math.max(MARGIN.left, widthOf(ticksUp(domain.y, bottom - top)) + 12);
+    const box = { left, right: width - MARGIN.right, top, bottom };
     this.box = box;
     this.x = scale(domain.x, [box.left, box.right]);
     this.y = scale(domain.y, [box.bottom, box.top]);
@@ -179,10 +181,14 @@ class Chart {
     return first + Math.max(0, Math.min(1, share)) * (last - first);
   }
 
-  /* The number of the stop that is next to a place. */
+  /* The number of the stop that is next to a place, of those in view; null where a zoom lies between two. */
   nearest(place) {
+    const [first, last] = this.domain.x;
     const away = (stop) => Math.abs(this.stops[stop] - place);
-    return this.stops.reduce((best, _, stop) => (away(stop) <= away(best) ? stop : best), 0);
+    return this.stops.reduce(
+      (best, at, stop) => (at < first || at > last || (best !== null && away(stop) > away(best)) ? best : stop),
+      null,
+    );
   }
 
   valueAt(point) {
@@ -272,7 +278,8 @@ class Chart {
       0: () => this.reset(),
       Escape: this.view && (() => this.reset()),
     };
-    const act = event.ctrlKey || event.metaKey || event.altKey ? null : acts[event.key];
+    const reads = ["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key);
+    const act = event.ctrlKey || event.metaKey || event.altKey || (reads && first === null) ? null : acts[event.key];
     if (!act) return;
     event.preventDefault();
     act();

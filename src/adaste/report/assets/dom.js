@@ -25,7 +25,7 @@ const tableHead = (names) =>
     make(
       "tr",
       {},
-      names.map((name) => make("th", { scope: "col" }, name)),
+      names.map((name) => (name instanceof Element ? name : make("th", { scope: "col" }, name))),
     ),
   );
 
@@ -36,6 +36,45 @@ const listTable = (label, columns, rows) =>
     { class: "table-box", tabindex: 0, role: "region", "aria-label": label },
     make("table", { class: "list" }, tableHead(columns), make("tbody", {}, rows)),
   );
+
+/*
+ * A list that its columns sort: {name, value}; `rowOf` makes the row of an entry. Numbers begin with the highest, words
+ * with the first letter; once more turns them. `order`: what was chosen, {column, turned}, which is changed here.
+ */
+function sortableTable(label, columns, entries, rowOf, order) {
+  const holder = make("div", {});
+  const choose = (name) => () => {
+    Object.assign(order, { column: name, turned: order.column === name && !order.turned });
+    keepingFocus(holder, render);
+  };
+  const heading = ({ name }) => {
+    const current = order.column === name;
+    const up = current && (typeof valueOf(name)(entries[0]) === "number") === order.turned;
+    return make(
+      "th",
+      { scope: "col", "aria-sort": current ? (up ? "ascending" : "descending") : "none" },
+      make("button", { type: "button", class: "sort", "data-value": name, on: { click: choose(name) } }, name),
+    );
+  };
+  const valueOf = (name) => columns.find((column) => column.name === name).value;
+  const render = () => {
+    const list = order.column === null ? entries : sorted(entries, valueOf(order.column), order.turned);
+    holder.replaceChildren(listTable(label, columns.map(heading), list.map(rowOf)));
+  };
+  render();
+  return holder;
+}
+
+/* What has no value comes last. */
+function sorted(entries, value, turned) {
+  const compared = (one, other) => {
+    const [first, second] = [value(one), value(other)];
+    if (first === null || second === null) return (first === null) - (second === null);
+    const usual = typeof first === "number" ? second - first : first.localeCompare(second, "en", { numeric: true });
+    return turned ? -usual : usual;
+  };
+  return [...entries].sort(compared);
+}
 
 const find = (id) => document.getElementById(id);
 

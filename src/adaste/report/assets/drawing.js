@@ -31,11 +31,19 @@ function ticks(low, high, count, whole = false) {
   const found = [];
   for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1)
     found.push(index * step || 0);
-  return { values: found, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  return { values: found, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), step, powers: size >= 1e5 };
 }
 
-const tickText = (value, digits) =>
-  digits > 4 ? value.toExponential(1).replaceAll("-", MINUS) : written(value, digits);
+/* Large and small numbers as powers of ten, with the digits that tell a tick from the next. */
+function tickText(value, { digits, step, powers }) {
+  if (!value || (digits <= 4 && !powers)) return written(value, value ? digits : powers ? 0 : digits);
+  const places = Math.floor(Math.log10(Math.abs(value)) + 1e-9) - Math.floor(Math.log10(step) + 1e-9);
+  return value.toExponential(Math.max(0, places)).replace("+", "").replaceAll("-", MINUS);
+}
+
+/* How wide the texts of ticks are, at most and about. */
+const widthOf = (found) => 7 * Math.max(...found.values.map((value) => tickText(value, found).length));
 
 /* The path through values at stops. One that was not measured is passed over; where a stop comes twice, it jumps. */
 function line(values, stops, x, y) {
@@ -74,15 +82,17 @@ function marked({ stop, text }, slot, values, stops, x, y) {
 /* Ticks whose texts do not touch each other in some room across. */
 function ticksAcross([low, high], room, whole) {
   const found = ticks(low, high, Math.min(10, room / 64), whole);
-  const wide = 7 * Math.max(...found.values.map((value) => tickText(value, found.digits).length)) + 10;
+  const wide = widthOf(found) + 10;
   const gap = (room * (found.values[1] - found.values[0])) / (high - low);
   return gap < wide ? ticks(low, high, room / (1.8 * wide), whole) : found; // up to 1.8 times as many may come
 }
 
+const ticksUp = ([low, high], room) => ticks(low, high, room / 40);
+
 /* Grid, numbers and names of both axes inside of a box; `whole`: with no numbers between whole ones across. */
 function axes(box, x, y, domain, names, whole) {
   const across = ticksAcross(domain.x, box.right - box.left, whole);
-  const up = ticks(...domain.y, (box.bottom - box.top) / 40);
+  const up = ticksUp(domain.y, box.bottom - box.top);
   return draw(
     "g",
     { class: "axes" },
@@ -91,7 +101,7 @@ function axes(box, x, y, domain, names, whole) {
       draw(
         "text",
         { class: "tick", x: box.left - 8, y: y(value) + 4, "text-anchor": "end" },
-        tickText(value, up.digits),
+        tickText(value, up),
       ),
     ]),
     draw("line", { class: "base", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
@@ -100,7 +110,7 @@ function axes(box, x, y, domain, names, whole) {
       draw(
         "text",
         { class: "tick", x: x(value), y: box.bottom + 18, "text-anchor": "middle" },
-        tickText(value, across.digits),
+        tickText(value, across),
       ),
     ]),
     draw("text", { class: "name", x: box.left, y: 11 }, names.y),

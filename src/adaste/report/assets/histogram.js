@@ -23,7 +23,7 @@ function latentsOf(run) {
 
 function histogramOf({ reach, counts }, total) {
   const most = Math.max(...counts, 1);
-  const box = { left: 80, right: 80 + counts.length * BIN, top: 24, bottom: 198 };
+  const box = { left: 56, right: 56 + counts.length * BIN, top: 24, bottom: 198 };
   const domain = { x: [-reach, reach], y: [0, most] };
   const [x, y] = [scale(domain.x, [box.left, box.right]), scale(domain.y, [box.bottom, box.top])];
   const bar = (count, index) => {
@@ -42,7 +42,7 @@ function histogramOf({ reach, counts }, total) {
     "svg",
     {
       class: "chart-part histogram",
-      viewBox: `0 0 ${box.right + 12} ${box.bottom + 42}`,
+      viewBox: `0 0 ${box.right + 24} ${box.bottom + 42}`,
       role: "img",
       "aria-label": `Histogram of ${plural(total, "latent")} from ${significant(-reach)} to ${significant(reach)}`,
     },

@@ -9,7 +9,7 @@ function renderOthers() {
   const block = make(
     "div",
     { class: "table-block", id: "others" },
-    make("div", { class: "table-head" }, make("h3", {}, "Other recipes")),
+    make("div", { class: "table-head" }, make("h3", {}, report.paper ? "Other recipes" : "Recipes")),
     settings.map((setting) =>
       settingOf(
         setting,
@@ -17,7 +17,7 @@ function renderOthers() {
       ),
     ),
   );
-  if (report.runs.some((run) => run.addresses.length)) find("table-list").after(block);
+  if (!report.paper || report.runs.some((run) => run.addresses.length)) find("table-list").after(block);
   else find("table-controls").before(block);
 }
 
@@ -34,9 +34,13 @@ function settingOf(setting, list) {
       make("th", { scope: "row" }, make("a", { href: recipeAddress(other) }, other.title)),
       cellColumns(other.cell),
     );
+  const columns = [
+    { name: "Recipe", value: ({ title }) => title },
+    ...CELL_COLUMNS.map((name, index) => ({ name, value: ({ cell }) => CELL_VALUES[index](cell) })),
+  ];
   return [
     make("h4", { class: "setting" }, setting),
-    listTable(`Other recipes, ${setting}`, ["Recipe", ...CELL_COLUMNS], list.map(row)),
+    sortableTable(`Other recipes, ${setting}`, columns, list, row, { column: null, turned: false }),
     ownCurves(setting, list),
   ];
 }

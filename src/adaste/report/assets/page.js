@@ -45,13 +45,14 @@ function renderFacts() {
   const seconds = report.runs.reduce((sum, run) => sum + (run.seconds ?? 0), 0);
   const epochs = report.runs.reduce((sum, run) => sum + run.epochs, 0);
   const others = report.runs.filter((run) => !run.addresses.length).length;
+  const cells = `${possible.filter((cells) => cells.length).length} of ${possible.length}`;
   find("facts").append(
     ...factsOf([
       ["finished runs", report.runs.length.toLocaleString("en")],
-      ["cells filled", `${possible.filter((cells) => cells.length).length} of ${possible.length}`],
+      ["cells filled", report.paper ? cells : null],
       ["epochs", epochs.toLocaleString("en")],
       ["training time", duration(seconds)],
-      ["of other recipes", others.toLocaleString("en")],
+      ["of other recipes", report.paper ? others.toLocaleString("en") : null],
       ["left out", report.problems.length.toLocaleString("en")],
     ]),
   );
@@ -72,12 +73,22 @@ function renderColophon() {
   );
 }
 
+/* Runs of one's own say nothing in the paper's tables and figures: without them the page is about the runs alone. */
+function leavePaperOut() {
+  for (const part of document.querySelectorAll(".of-paper")) part.remove();
+  for (const part of document.querySelectorAll(".of-own")) part.hidden = false;
+  if (!report.others.length) find("table-list").append(make("p", { class: "empty" }, "No run is finished."));
+}
+
 startTheme();
 renderFacts();
-renderTables();
+if (report.paper) renderTables();
+else leavePaperOut();
 renderOthers();
-startCurves();
-renderFunctions();
+if (report.paper) {
+  startCurves();
+  renderFunctions();
+}
 renderRuns();
 renderProblems();
 renderColophon();

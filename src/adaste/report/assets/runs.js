@@ -1,6 +1,6 @@
 // Lists of runs: those of the paper's cells, all others, and what was left out.
 
-const listing = { text: "" };
+const listing = { text: "", order: { column: null, turned: false } };
 
 function renderRuns() {
   const known = report.runs.filter((run) => run.addresses.length);
@@ -14,13 +14,14 @@ function renderRuns() {
   const holder = make("div", {});
   const show = () => {
     listing.text = field.value.trim().toLowerCase();
+    const all = [
+      ["Runs in the tables", "Each has the recipe of a cell.", known],
+      ["Other runs", "Their recipes belong to no cell of the paper: they are in the table of other recipes.", others],
+    ];
+    const own = [["All runs", "Each leads to its recipe, environment and curves.", others]];
     holder.replaceChildren(
-      runTable("Runs in the tables", "Each has the recipe of a cell.", known.filter(matches), known.length),
-      runTable(
-        "Other runs",
-        "Their recipes belong to no cell of the paper: they are in the table of other recipes.",
-        others.filter(matches),
-        others.length,
+      ...(report.paper ? all : own).map(([title, about, list]) =>
+        runTable(title, about, list.filter(matches), list.length),
       ),
     );
   };
@@ -38,21 +39,33 @@ const matches = (run) => listing.text.split(/\s+/).every((word) => wordsOf(run).
 
 function runTable(title, about, list, count) {
   const shown = list.length === count ? String(count) : `${list.length} of ${count}`;
-  const columns = ["Run", "Families", "Seed", "Epochs", "Last", "Best", "Time"];
   return make(
     "details",
     { class: "run-block", open: count <= 24 || listing.text !== "" },
     make("summary", {}, make("h3", {}, title), make("span", { class: "count" }, shown)),
     make("p", { class: "about" }, about),
     list.length
-      ? listTable(title, columns, list.map(runRow))
+      ? sortableTable(title, RUN_COLUMNS.filter(isUseful), list, runRow, listing.order)
       : make("p", { class: "empty" }, "None."),
   );
 }
 
+const familiesOf = (run) => [...new Set(run.addresses.map(([family]) => family))].join(", ") || "none";
+
+const RUN_COLUMNS = [
+  { name: "Run", value: (run) => titleOf(run).join(" "), text: null },
+  { name: "Families", value: familiesOf, text: familiesOf },
+  { name: "Seed", value: (run) => run.seed, text: (run) => run.seed },
+  { name: "Epochs", value: (run) => run.epochs, text: (run) => run.epochs },
+  { name: "Last", value: (run) => run.last, text: (run) => accuracy(run.last) },
+  { name: "Best", value: (run) => run.best, text: (run) => accuracy(run.best) },
+  { name: "Time", value: (run) => run.seconds, text: (run) => duration(run.seconds) },
+];
+
+const isUseful = ({ name }) => report.paper || name !== "Families";
+
 function runRow(run) {
   const [method, place] = titleOf(run);
-  const familiesOf = [...new Set(run.addresses.map(([family]) => family))].join(", ") || "none";
   return make(
     "tr",
     {},
@@ -62,9 +75,9 @@ function runRow(run) {
       make("a", { href: `#run/${run.digest}` }, method),
       make("span", { class: "muted block" }, run.addresses.length ? place : run.folder),
     ),
-    [familiesOf, run.seed, run.epochs, accuracy(run.last), accuracy(run.best), duration(run.seconds)].map((text) =>
-      make("td", {}, String(text)),
-    ),
+    RUN_COLUMNS.filter(({ text }) => text)
+      .filter(isUseful)
+      .map(({ text }) => make("td", {}, String(text(run)))),
   );
 }
 

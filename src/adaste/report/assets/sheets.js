@@ -156,6 +156,7 @@ function runSheet(digest) {
         ["epochs", run.epochs],
         ["duration", duration(run.seconds)],
         ["hardware", run.hardware],
+        ["threads of the CPU", run.threads.length ? run.threads.join(", then ") : "not recorded"],
         ["digest", make("code", {}, run.digest)],
         ["folder", make("code", {}, run.folder)],
       ]),
@@ -174,11 +175,14 @@ function runSheet(digest) {
   ];
 }
 
+/* Whatever is measured, the same images have the same colour. */
+const SPLITS = ["test", "training", "held out"];
+
 function runCharts(run) {
   const one = (title, axis, quantities) => {
-    const series = quantities.flatMap(([name, key], index) => {
+    const series = quantities.flatMap(([name, key]) => {
       const curve = curveOf([run], name);
-      return curve ? [{ key: name, title: key, slot: slotOf(index), curve }] : [];
+      return curve ? [{ key: name, title: key, slot: slotOf(Math.max(0, SPLITS.indexOf(key))), curve }] : [];
     });
     const name = `${run.digest}-${quantities[0][0]}`;
     return series.length ? chartFigure(title, inWords(run), axis, series, run.epochs, name) : null;

@@ -234,6 +234,15 @@ const cellColumns = (cell) => [
   make("td", {}, duration(cell.seconds)),
 ];
 
+/* What sorts the parts of a cell. */
+const CELL_VALUES = [
+  (cell) => cell.last.mean,
+  (cell) => cell.best.mean,
+  (cell) => cell.runs.length,
+  (cell) => cell.epochs,
+  (cell) => cell.seconds,
+];
+
 /* One place and nothing published: the parts of a cell become columns. */
 function listed(table, [family]) {
   const [place] = table.places;

@@ -8,18 +8,19 @@ from adaste.report.wording import counted
 
 
 def in_order(collection: Collection, tables: list[str], told: Callable[[Sequence[Other]], str]) -> list[str]:
-    """The tables, then the other recipes if there are some; before them where the tables would all be empty."""
+    """The paper's tables if they are shown, and the other recipes; those first where the tables are all empty."""
     others = others_of(collection.runs)
-    if not others:
-        return tables
+    own = [told(others)] if others else []
+    if not collection.shows_paper:
+        return own
     filled = any(run.addresses for run in collection.runs)
-    return [*tables, told(others)] if filled else [told(others), *tables]
+    return [*tables, *own] if filled else [*own, *tables]
 
 
 def remarks(collection: Collection) -> Iterator[str]:
     """What the tables do not show, and what they should not show in silence."""
     others = sum(not run.addresses for run in collection.runs)
-    if others:
+    if others and collection.shows_paper:
         yield f"{counted(others, 'run')} of other recipes: in no table of the paper but in one of their own."
     for folder, version in collection.foreign.items():
         yield f"Made by another version: {folder.name} (adaste {version})."

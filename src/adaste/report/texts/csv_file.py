@@ -43,7 +43,7 @@ def all_csv(collection: Collection) -> str:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, restval="")
     writer.writeheader()
-    for table in TABLES.values():
+    for table in TABLES.values() if collection.shows_paper else ():
         writer.writerows(_entries(table, collection.runs))
     writer.writerows(_entry(other) for other in others_of(collection.runs))
     return text.getvalue()

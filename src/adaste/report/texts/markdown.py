@@ -41,7 +41,8 @@ def _plain(text: str) -> str:
 def all_markdown(collection: Collection) -> str:
     """All tables in markdown, with what was left out."""
     parts = in_order(collection, [markdown(table, collection.runs) for table in TABLES.values()], _markdown_others)
-    return "\n".join([_plain(LEGEND) + "\n", *parts, *(f"{_plain(line)}\n" for line in remarks(collection))])
+    legend = [_plain(LEGEND) + "\n"] if collection.shows_paper else []
+    return "\n".join([*legend, *parts, *(f"{_plain(line)}\n" for line in remarks(collection))])
 
 
 def _markdown_others(others: Sequence[Other]) -> str:
