@@ -86,9 +86,11 @@ class CompiledStep:
             self.fused(rule, settings, [state for state, _ in pairs], moments, [part for _, part in pairs], steps)
         except BackendCompilerFailed as error:
             self._failed = True
+            reason = error.inner_exception
+            first_line = f"{type(reason).__name__}: {reason}".partition("\n")[0]
             warn_user(
                 f"torch {torch.__version__} cannot compile this step of {type(base).__name__}: the optimizer goes on "
-                f"uncompiled, with the same results (compile=False is silent). The compiler said: {_first_line(error)}"
+                f"uncompiled, with the same results (compile=False is silent). The compiler said: {first_line}"
             )
         return not self._failed
 
@@ -121,10 +123,6 @@ def _as_vectors(state: dict[str, Tensor], part: StepPart) -> tuple[dict[str, Ten
     if part.average is not None and part.mass is not None:
         part = part._replace(average=vector(part.average), mass=vector(part.mass))
     return {name: vector(tensor) for name, tensor in state.items()}, part
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _compiled_in(groups: list[dict[str, Any]]) -> list[Any]:
