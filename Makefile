@@ -2,10 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all browser bench wheels clean
+.PHONY: demo check test test-all browser bench wheels clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
+
+# Within a minute: style, types and the fast tests.
+check: .venv/ready
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/python -m pytest -n 2 -m "not (slow or thorough or gpu or browser or ray)"
 
 test: .venv/ready .venv/runtime browser
 	$(BIN)/python -m ruff check .

@@ -1,3 +1,4 @@
+import signal
 import sys
 from pathlib import Path
 
@@ -7,6 +8,12 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 torch.set_num_threads(1)  # the tensors are small: more threads only wait for each other
+
+# A shell starts what it puts into the background with interrupts ignored, and nohup with hang-ups: tests that send
+# these signals, also to programs they start, would wait for ever.
+for number, handler in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}.items():
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
 
 # The same examples every time, however busy the machine is.
 settings.register_profile("adaste", deadline=None, derandomize=True)

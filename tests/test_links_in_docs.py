@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(path for folder in (".", "docs", "results", "runtime") for path in (ROOT / folder).glob("*.md"))
+FOLDERS = (".", ".github", "docs", "results", "runtime")
+PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

@@ -3,7 +3,8 @@
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
 
 import pytest
 from helpers_for_faults import MADE
@@ -17,15 +18,6 @@ from adaste.signals import StoppedError
 from adaste.train import Training
 
 
-@pytest.fixture
-def in_a_terminal() -> Iterator[None]:
-    """SIGHUP as a process of a terminal meets it: under nohup, these tests themselves would not hear it."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.usefixtures("in_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("moment", [(0, 1), (1, 5), (3, 2)], ids=str)
 def test_a_signal_saves_and_stops_and_the_run_goes_on_later(tmp_path, whole, number, moment) -> None:
@@ -95,6 +87,16 @@ def test_a_second_interrupt_ends_a_run_at_once(tmp_path) -> None:
     with pytest.raises(KeyboardInterrupt):
         small_run(MADE, tmp_path, options=Options(save_every=1e6), observer=Listener(stop))
     assert not Checkpoints(tmp_path / "checkpoints").paths()
+
+
+@pytest.mark.slow
+def test_tests_hear_the_signals_that_a_background_process_ignores() -> None:
+    test = f"{__file__}::test_a_signal_saves_and_stops_and_the_run_goes_on_later"
+    pytest_here = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    chosen = [f"{test}[(0, 1)-{number.name}]" for number in (signal.SIGINT, signal.SIGHUP)]
+    ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]
+    done = subprocess.run([*ignoring, *pytest_here, *chosen], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_run_outside_of_the_main_thread_leaves_signals_alone(tmp_path, whole) -> None:

@@ -1,0 +1,40 @@
+"""Check that a tag may be released: python .github/check_release.py v0.1.0
+
+Both packages must have the version that the tag names, the changelog must date it, and both projects must say where
+their repository is.
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+VERSIONS = ("src/adaste/__init__.py", "runtime/src/adaste_runtime/__init__.py")
+PROJECTS = ("pyproject.toml", "runtime/pyproject.toml")
+
+
+def problems(tag: str, root: Path = ROOT) -> list[str]:
+    """Return all reasons why the tag must not be released; none if it may."""
+    found = []
+    version = tag.removeprefix("v")
+    if version == tag:
+        found.append(f"the tag must be v and a version, as v0.1.0, got {tag}")
+    for path in VERSIONS:
+        (stated,) = re.findall(r'^__version__ = "(.*)"$', (root / path).read_text(), re.MULTILINE)
+        if stated != version:
+            found.append(f"{path} has version {stated}, the tag is {tag}: set __version__ or make another tag")
+    for path in PROJECTS:
+        if "Repository" not in tomllib.loads((root / path).read_text())["project"].get("urls", {}):
+            found.append(f"{path} has no Repository under [project.urls]: write the repository's public address there")
+    heading = rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$"
+    if not re.search(heading, (root / "CHANGELOG.md").read_text(), re.MULTILINE):
+        found.append(f"CHANGELOG.md has no heading '## {version} (YYYY-MM-DD)': write the day of the release there")
+    return found
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    if found := problems(sys.argv[1]):
+        sys.exit("\n".join(found))
