@@ -116,5 +116,5 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, capsys: py
 
 def test_a_missing_requirement_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(SystemExit, match=r"pip install 'adaste\[demo\]'"):
+    with pytest.raises(SystemExit, match=r"pip install '\.\[demo\]'"):
         load_script()

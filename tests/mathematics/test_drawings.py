@@ -54,5 +54,5 @@ def test_settings_of_the_user_neither_matter_nor_change():
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'adaste\[demo\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install '\.\[demo\]'"):
         drawings.map_curves()

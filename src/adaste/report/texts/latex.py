@@ -24,6 +24,7 @@ _LATEX = str.maketrans(
         MINUS: r"$-$",
         "—": "---",
         "†": r"$\dagger$",
+        "‡": r"$\ddagger$",
         '"': "''",
         "\n": " ",
     }
