@@ -12,6 +12,8 @@ from pages import ROOT
 from adaste.cli import main
 from adaste.results import read_result
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_record_of_inference_takes_the_place_of_the_old_one_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
