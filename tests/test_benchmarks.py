@@ -17,6 +17,8 @@ from adaste.recipe import Recipe
 from adaste.results import read_result
 from adaste.train import Training
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_record_of_inference_takes_the_place_of_the_old_one_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

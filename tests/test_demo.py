@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("sklearn", reason="the demonstration's own requirements are optional")
 pytest.importorskip("matplotlib", reason="the demonstration's own requirements are optional")
 

@@ -14,6 +14,8 @@ from torch.nn.functional import cross_entropy
 import adaste
 from adaste.results import read_result
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 
 

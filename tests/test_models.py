@@ -36,6 +36,7 @@ def test_resnet18_has_twenty_convolutions_of_which_three_are_shortcuts() -> None
     assert sum(module.kernel_size == (1, 1) for module in convolutions) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "network",
     [
@@ -67,6 +68,7 @@ def test_affine_networks_have_scales_and_shifts_and_others_have_none() -> None:
     assert norms(ResNet(affine=True)) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("two_levels", "outputs", "variance"), [(False, 256, 1 / 3), (True, 512, 1 / 6)])
 def test_weights_start_uniform_or_as_the_difference_of_two_levels(
     two_levels: bool, outputs: int, variance: float

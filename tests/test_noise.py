@@ -88,6 +88,7 @@ def test_other_steps_seeds_and_parameters_have_uncorrelated_numbers(other):
     assert torch.isin(one[: 2**16], two[: 2**16]).sum() < 1000
 
 
+@pytest.mark.slow
 def test_one_element_over_many_steps_is_uniform_and_uncorrelated():
     numbers = torch.cat([draws(Noise(seed=2).at(step), 1) for step in range(5000)])
     assert numbers.mean().item() == pytest.approx(0.5, abs=4.5 * math.sqrt(1 / 12 / 5000))

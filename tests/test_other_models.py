@@ -12,6 +12,8 @@ import adaste
 
 transformers = pytest.importorskip("transformers")
 
+pytestmark = pytest.mark.slow
+
 
 def vit() -> nn.Module:
     configuration = transformers.ViTConfig(

@@ -75,6 +75,7 @@ def test_one_step_of_every_recipe_moves_a_small_model_and_leaves_it_finite(name:
             assert all((weight.abs() == 1).all() for weight in optimizer.param_groups[0]["params"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "network"), [(name, network) for name, setting in SETTINGS.items() for network in setting.networks]
 )

@@ -32,6 +32,8 @@ from adaste.records import Record
 from adaste.results import read_histogram, read_records, read_result
 from adaste.runs import Options, run
 
+pytestmark = pytest.mark.slow
+
 
 def at(epoch: int, step: int) -> Listener:
     """An observer that breaks a run off there."""

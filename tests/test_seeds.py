@@ -13,6 +13,8 @@ from adaste.results import Result, read_result
 from adaste.seeds import over_seeds
 from adaste.studies.study import Job, State, Status
 
+pytestmark = pytest.mark.slow
+
 
 def status(made: Recipe, accuracy: float | None, name: str = "mine") -> Status:
     result = None if accuracy is None else Result(accuracy, 99.0, 0, made.epochs, 1.0)

@@ -79,6 +79,7 @@ def types_of(value):
     return [types_of(part) for part in plain] if isinstance(plain, list) else type(plain)
 
 
+@pytest.mark.slow
 @modest
 @given(trees)
 def test_what_is_read_equals_what_was_written_type_by_type(tree):
@@ -88,6 +89,7 @@ def test_what_is_read_equals_what_was_written_type_by_type(tree):
     assert digest(read) == digest(tree)
 
 
+@pytest.mark.slow
 @modest
 @given(trees, trees)
 def test_digests_differ_exactly_where_values_do(one, other):

@@ -60,6 +60,7 @@ def test_a_package_that_is_not_there_is_no_error(tmp_path) -> None:
     assert sys.pycache_prefix == before
 
 
+@pytest.mark.slow
 def test_importing_the_package_does_not_load_the_compiler() -> None:
     program = "import sys, adaste; adaste.LatentOptimizer; print('torch._dynamo' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

@@ -25,6 +25,8 @@ from adaste.engine.evaluation import PADDING, evaluation_order
 from adaste.results import read_records
 from adaste.sync_norm import SynchronizedBatchNorm, synchronize_norms
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parent / "train_in_world.py"
 
 

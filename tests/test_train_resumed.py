@@ -18,6 +18,8 @@ from small_runs import (
 from adaste.augment import Crop, CutMix, Mixup
 from adaste.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 RECIPES = {
     "adaste": small_recipe("adaste"),
     "adam": small_recipe("binaryconnect"),

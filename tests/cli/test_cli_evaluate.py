@@ -11,6 +11,8 @@ from safetensors.torch import load_file, save_file
 from adaste.results import read_result
 from data.build import write_cifar10
 
+pytestmark = pytest.mark.slow
+
 
 def copied(run: Path, into: Path) -> Path:
     into.mkdir()

@@ -12,6 +12,8 @@ from paper_runs import a_recipe, a_run, write_run
 
 from adaste.cli import main
 
+pytestmark = pytest.mark.slow
+
 HEAD = "table,row,mark,method,"
 """The beginning of every report in CSV."""
 

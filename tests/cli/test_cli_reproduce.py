@@ -8,6 +8,8 @@ from paper_runs import a_recipe, a_run, write_run
 from adaste.cli import main
 from adaste.studies.study import folder_of
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_dry_run_lists_what_is_done_and_what_is_to_do(tmp_path, capsys) -> None:
     recipe = a_recipe("released", "adaste", "cifar10-resnet18", epochs=60)

@@ -17,6 +17,8 @@ import adaste
 from adaste.recipe import Recipe
 from adaste.results import read_records, read_result
 
+pytestmark = pytest.mark.slow
+
 
 def test_away_from_a_terminal_a_run_is_a_few_lines_and_a_finished_one_is_not_run_again(call, tmp_path: Path) -> None:
     code, out, err = call("train", "digits-mlp-adaste", "--epochs", "2")

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 import adaste
 
+pytestmark = pytest.mark.slow
+
 STEPS = 4
 # In float64: an optimizer like Adam magnifies the rounding of a gradient that is almost zero.
 PRECISION = torch.float64

@@ -7,6 +7,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[torch.Tensor, torch.Tensor]:

@@ -138,6 +138,7 @@ def test_numbers_and_sizes_are_bounded(tmp_path, name, bounds, message):
     assert names(tmp_path) == [name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PACKERS)
 def test_a_bomb_is_stopped_by_its_ratio_long_before_its_end(tmp_path, name):
     archive = PACKERS[name](tmp_path / name, ("root/bomb", bytes(100 << 20)))
@@ -218,6 +219,7 @@ def extracted_or_refused(archive, content):
         assert found == dict(CONTENT)
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True, max_examples=150)
 @given(st.sampled_from(sorted(PACKERS)), st.data())
 def test_damaged_archives_give_one_kind_of_error_or_the_right_content(tmp_path_factory, name, data):
@@ -244,6 +246,7 @@ NUMBERS = st.sampled_from([0, 1, 9, 12, 99, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFF
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True, max_examples=250)
 @given(st.sampled_from([lambda path: zipped(path, *CONTENT), in_zip64]), st.data())
 def test_no_nonsense_in_the_records_of_a_zip_gives_another_error(tmp_path_factory, packed, data):
@@ -294,6 +297,7 @@ def test_the_entries_of_a_zip_are_counted_by_the_end_that_zip64_adds(tmp_path, m
         extract(altered(archive, b"PK\6\6", 32, b"\4"), "root", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_zip_may_have_more_entries_than_its_end_can_count(tmp_path):
     """Programs that knew no zip64 wrote the last 16 bits of the number."""
     archive, count = zipped(tmp_path / "a.zip", ("root/", b"")), (1 << 16) + 1

@@ -16,6 +16,7 @@ def _prepared(images) -> torch.Tensor:
     return ((torch.from_numpy(images.copy()).float() / 255 - 0.5) / 0.25).permute(0, 3, 1, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 7, 50, 53, 1000])
 @pytest.mark.parametrize("count", [1, 53])
 def test_an_evaluation_equals_a_plain_loop_for_any_batch(count, batch, monkeypatch) -> None:

@@ -241,6 +241,7 @@ gc.enable()
 """
 
 
+@pytest.mark.slow
 def test_a_program_may_end_in_the_middle_of_a_pass() -> None:
     tests = Path(__file__).parents[1]
     paths = os.pathsep.join([str(tests), *sys.path])

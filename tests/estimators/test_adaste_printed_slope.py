@@ -135,6 +135,7 @@ def test_unit_only_rescales_the_latent(slope, mu):
     assert torch.equal(rescaled.gradient(grad, latent / 4, latent), plain.gradient(grad, latent, latent))
 
 
+@pytest.mark.slow
 def test_rescaling_latent_unit_and_rate_together_leaves_every_sign_as_it_is():
     generator = torch.Generator().manual_seed(1)
     start = torch.randn(200, generator=generator, dtype=torch.float64)

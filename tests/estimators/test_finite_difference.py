@@ -52,6 +52,7 @@ def test_fixed_spacing_is_the_literal_quotient(kind, shape, cases, beta):
         assert d == pytest.approx(quotient, rel=1e-9, abs=1e-14 / beta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAPS)
 @many
 @given(cases=pairs, shape=shapes, reach=st.sampled_from((0.5, 1.0, 2.0, 3.0)))

@@ -30,6 +30,8 @@ from adaste.estimators import (
 )
 from adaste.schedules import Constant, Cosine, Geometric, Linear, Schedule, Sigmoid, Steps
 
+pytestmark = pytest.mark.slow
+
 STEPS = 9
 WEIGHTS = 3
 

@@ -180,6 +180,7 @@ def test_mirrors_reach_as_far_as_float32_tells_a_weight_from_its_end():
     assert math.exp(-2 * softmax) == pytest.approx(float(np.finfo(np.float32).tiny), rel=1e-9, abs=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "absorbed"), [(0.01, 0.0), (0.03, 0.0), (0.3, 1.0)])
 def test_unstable_tanh_of_single_precision_stops_short_of_an_end_that_small_steps_do_not_reach(step, absorbed):
     """The last digits of 1 - w swallow small steps: only large ones take a weight to +-1, where it stays."""
@@ -217,6 +218,7 @@ def test_the_stable_form_forgets_nothing_and_so_refuses_to(name):
         adaste.MirrorDescent(**{name: True})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mirror", "lost"), [(adaste.TanhMirror(), True), (adaste.SoftmaxMirror(), False)])
 def test_single_precision_loses_small_steps_of_a_tanh_near_its_ends_and_none_of_a_softmax(mirror, lost):
     moved = []

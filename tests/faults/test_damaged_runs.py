@@ -12,6 +12,8 @@ from small_runs import Listener, outcome, small_run
 from adaste.checkpoint import Checkpoints
 from adaste.signals import StoppedError
 
+pytestmark = pytest.mark.slow
+
 
 def _interrupted(folder: Path, epoch: int = 2, step: int = 3) -> None:
     """A run stopped there by a signal, with two checkpoints."""

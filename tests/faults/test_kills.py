@@ -15,6 +15,8 @@ from small_runs import outcome, small_run
 
 from adaste.results import read_result
 
+pytestmark = pytest.mark.slow
+
 KILLS = 20
 
 

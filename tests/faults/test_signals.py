@@ -17,6 +17,8 @@ from adaste.runs import Options
 from adaste.signals import StoppedError
 from adaste.train import Training
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("moment", [(0, 1), (1, 5), (3, 2)], ids=str)
@@ -89,7 +91,6 @@ def test_a_second_interrupt_ends_a_run_at_once(tmp_path) -> None:
     assert not Checkpoints(tmp_path / "checkpoints").paths()
 
 
-@pytest.mark.slow
 def test_tests_hear_the_signals_that_a_background_process_ignores() -> None:
     test = f"{__file__}::test_a_signal_saves_and_stops_and_the_run_goes_on_later"
     pytest_here = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]

@@ -12,6 +12,8 @@ from adaste.drawing import saved
 from adaste.extras import MissingPackageError
 from adaste.mathematics import drawings
 
+pytestmark = pytest.mark.slow
+
 
 def svg(figure: Figure) -> bytes:
     return saved(figure, "svg", drawings.LOOK)

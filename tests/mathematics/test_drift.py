@@ -18,6 +18,7 @@ def scalar(value: float) -> torch.Tensor:
     return torch.tensor(value, dtype=torch.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theta", [-7.0, -1.0, 0.3, 2.0, 5.0])
 @pytest.mark.parametrize(("mean", "noise"), [(0.0, 1.0), (0.1, 1.0), (-0.3, 0.2), (2.0, 1.5), (-1e-5, 1e-3)])
 def test_expected_update_is_the_mean_over_a_million_noisy_gradients(theta, mean, noise):
@@ -51,6 +52,7 @@ def test_without_noise_only_a_gradient_that_pulls_towards_zero_moves_the_latent(
     assert float(drift.expected_update(scalar(-1.0), scalar(0.5), 1e-6)) == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("averaging", [0.0, 0.9, 0.995])
 def test_noise_of_an_average_is_that_of_a_long_one(averaging):
     generator = torch.Generator().manual_seed(3)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 import adaste
 from adaste.mathematics import chain_rule, mirror
 
+pytestmark = pytest.mark.slow
+
 modest = settings(deadline=None, derandomize=True, max_examples=80)
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(120)
 EPS = torch.finfo(torch.float64).eps

@@ -9,6 +9,8 @@ import adaste
 from adaste.mathematics import drift
 from adaste.mathematics.one_weight import RULES, Rule, compare, follow, noisy_gradients, share_flipped, share_right
 
+pytestmark = pytest.mark.slow
+
 MEAN = -0.1
 
 

@@ -11,6 +11,8 @@ from torch import nn
 
 from adaste import AdaSTE, FullPrecision, Geometric, LatentOptimizer, StraightThrough
 
+pytestmark = pytest.mark.slow
+
 
 @every_base
 def test_full_precision_is_bit_identical_to_the_base_optimizer_alone(base) -> None:

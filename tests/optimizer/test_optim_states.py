@@ -24,6 +24,7 @@ import adaste
 from adaste import AdaSTE, Geometric, LatentOptimizer, MirrorDescent
 
 
+@pytest.mark.slow
 def test_a_compiled_run_resumes_and_anneals_without_compiling_again() -> None:
     model = small_model()
     estimator = AdaSTE(mu=Geometric(start=1, stop=100, length=20))
@@ -41,6 +42,7 @@ def test_a_compiled_run_resumes_and_anneals_without_compiling_again() -> None:
         assert torch.equal(one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("saved_compiled", "loaded_compiled"), [(False, True), (True, False)])
 def test_eager_and_compiled_runs_continue_from_each_other(saved_compiled: bool, loaded_compiled: bool) -> None:
     base = partial(torch.optim.Adam, lr=0.01)

@@ -15,6 +15,8 @@ from torch.nn import functional as F
 from adaste import AdaSTE, Geometric, LatentOptimizer
 from adaste.optimizer.guard import NonFiniteGradientError
 
+pytestmark = pytest.mark.slow
+
 STEPS = 6
 traced = torch.compile(backend="eager")
 

@@ -75,6 +75,7 @@ def assert_same_weights(one: nn.Module, other: nn.Module, tolerance: float) -> N
             torch.testing.assert_close(as_linear(mine), its.weight, rtol=tolerance, atol=0.01 * tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "compiled"), [*((name, False) for name in SCALED), ("fan-in", True), ("channel mean", True)]
 )

@@ -24,6 +24,8 @@ from adaste.packed.node import Weighted
 from adaste.packed.onnx_int8 import to_int8_onnx
 from adaste.results import read_result
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

@@ -70,6 +70,7 @@ def changed_somewhere(plain: object, source: random.Random) -> object:
     return source.choice(STRANGE)
 
 
+@pytest.mark.slow
 def test_strange_descriptions_are_refused_or_can_be_run() -> None:
     source = random.Random(1)
     ran = 0

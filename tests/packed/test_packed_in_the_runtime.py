@@ -41,6 +41,7 @@ def test_random_networks_give_the_same_numbers_in_the_runtime(
     assert_same(runtime.load(path, threads=threads)(images), computed(graph, images))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHER_FORMS)
 def test_what_other_nodes_do_as_well_gives_the_same_numbers_in_the_runtime(tmp_path: Path, name: str) -> None:
     model, images = in_another_form(name), 3 * torch.randn(4, 3, 5, 6)

@@ -21,6 +21,8 @@ from adaste.packed.module import PackedNetwork
 from adaste.packed.node import Weighted
 from adaste.packed.onnx_file import to_onnx
 
+pytestmark = pytest.mark.slow
+
 NETWORKS = {
     "ResNet-18": ResNet(depth=18),
     "ResNet-34": ResNet(depth=34, logits_norm=False),

@@ -16,6 +16,8 @@ from adaste.recipe import Recipe
 from adaste.recipes import SETTINGS, recipe
 from adaste.schedules import schedules_in
 
+pytestmark = pytest.mark.slow
+
 LENGTHS = (1, 2, 3, 60, 500)
 METHODS = {method for made_by in FAMILIES.values() for method in made_by.makers}
 every_family = pytest.mark.parametrize("name", FAMILIES)

@@ -47,6 +47,7 @@ def test_adaste_on_cifar_10_has_the_worked_out_numbers() -> None:
     assert 2 * made.estimator.unit == pytest.approx(3.3e-8, rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [CIFAR_10_R, CIFAR_100_V, NETTE])
 @pytest.mark.parametrize("mu", [100.0, 3.0])
 def test_the_sgd_form_has_the_signs_of_the_published_update(where: str, mu: float) -> None:

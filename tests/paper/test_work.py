@@ -10,6 +10,8 @@ from adaste.paper.figures import FIGURES
 from adaste.paper.tables import FAMILIES, TABLES
 from adaste.paper.work import targets, tasks
 
+pytestmark = pytest.mark.slow
+
 PAPER, RELEASED, OURS, ABLATION = (FAMILIES[name] for name in ("paper", "released", "ours", "ablation"))
 
 

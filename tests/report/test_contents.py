@@ -19,6 +19,8 @@ from adaste.paper.tables import FAMILIES
 from adaste.report.contents import contents, finite
 from adaste.report.page import as_script, page
 
+pytestmark = pytest.mark.slow
+
 RESULTS = Path(__file__).parents[2] / "results"
 ROOT = Path("runs")
 NOW = datetime(2026, 11, 16, 12, 30, tzinfo=UTC)

@@ -17,6 +17,8 @@ from adaste.report.drawings import draw_all, drawings
 matplotlib = pytest.importorskip("matplotlib", reason="figures are optional")
 canvas = pytest.importorskip("adaste.report.canvas")
 
+pytestmark = pytest.mark.slow
+
 HERE = "cifar10-resnet18"
 
 

@@ -10,6 +10,8 @@ from small_report import RESNET
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+pytestmark = pytest.mark.browser
+
 
 def test_methods_are_hidden_and_shown(visit: Any) -> None:
     page = visit()

@@ -14,6 +14,8 @@ from adaste.report.functions import functions
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+pytestmark = pytest.mark.browser
+
 PANELS = [(figure["name"], index) for figure in functions() for index in range(len(figure["panels"]))]
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -17,6 +17,8 @@ from adaste.report.wording import OTHERS, heading
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+pytestmark = pytest.mark.browser
+
 RESULTS = Path(__file__).parents[2] / "results"
 ADASTE_CELL = f"#table1 tr[data-method=adaste] td[data-place={RESNET}] .cell"
 

@@ -14,6 +14,8 @@ from adaste.paper.collection import Run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+pytestmark = pytest.mark.browser
+
 LONG = "a" * 90
 
 

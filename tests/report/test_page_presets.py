@@ -12,6 +12,8 @@ from small_report import RESNET, VGG
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+pytestmark = pytest.mark.browser
+
 
 def pressed(page: Any, group: str) -> list[str]:
     buttons = page.locator(f"#curve-controls [aria-label={group}] [aria-pressed=true]")

@@ -15,6 +15,8 @@ from adaste.histogram import Histogram
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+pytestmark = pytest.mark.browser
+
 LATENTS = "Save Latents at the end as SVG"
 
 

@@ -13,7 +13,7 @@ from adaste.cli import main, options
 from adaste.leftovers import BOOT
 from adaste.studies.mps import shared_gpu
 
-pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_an_empty_folder")]
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from adaste.studies.connecting import connected
 from adaste.studies.study import Job, State, Status, Study, folder_of
 
 pytestmark = [
+    pytest.mark.ray,
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray"),
     pytest.mark.usefixtures("in_an_empty_folder"),
 ]

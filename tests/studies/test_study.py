@@ -21,7 +21,7 @@ from adaste.results import read_records, read_result
 from adaste.studies.children import Child
 from adaste.studies.study import Job, Processes, State, Status, Study, folder_of
 
-pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_an_empty_folder")]
 
 
 def job(name: str, runs: Path, epochs: int = 2) -> Job:
