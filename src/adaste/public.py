@@ -8,6 +8,7 @@ from adaste.noise import Noise
 from adaste.optimizer.guard import NonFiniteGradientError
 from adaste.optimizer.latent_optimizer import LatentOptimizer
 from adaste.output_axis import OutputAxis
+from adaste.own_loop import setup
 from adaste.packed import load_packed, pack
 from adaste.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
 from adaste.weights import Partition, binary_weights
@@ -33,6 +34,7 @@ __all__ = [
     "inspect_model",
     "load_packed",
     "pack",
+    "setup",
     "sign",
     "summary",
 ]
