@@ -246,11 +246,11 @@ METHODS = MappingProxyType(
         "full-precision": NamedMethod("full precision", full_precision),
         "binaryconnect": NamedMethod("BinaryConnect", binary_connect),
         "straight-through": NamedMethod("straight-through with decay", straight_through),
-        "adaste": NamedMethod("AdaSTE, released update", adaste),
-        "adaste-annealed": NamedMethod("AdaSTE, released update, annealed", adaste_annealed),
-        "adaste-printed": NamedMethod("AdaSTE, printed rule on averaged gradients", adaste_printed),
+        "adaste": NamedMethod("AdaSTE (released update)", adaste),
+        "adaste-annealed": NamedMethod("AdaSTE (released update), annealed", adaste_annealed),
+        "adaste-printed": NamedMethod("AdaSTE (printed rule) on averaged gradients", adaste_printed),
         "adaste-printed-annealed": NamedMethod(
-            "AdaSTE, printed rule on averaged gradients, annealed", adaste_printed_annealed
+            "AdaSTE (printed rule) on averaged gradients, annealed", adaste_printed_annealed
         ),
         "proxquant": NamedMethod("ProxQuant", prox_quant),
         "pmf": NamedMethod("PMF", pmf),
