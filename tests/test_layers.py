@@ -23,7 +23,7 @@ ROWS = [
     {"engine"},
     {"recipe"},
     {"overrides", "methods", "network", "planning"},
-    {"recipes", "train"},
+    {"recipes", "train", "own_loop"},
     {"observer", "results", "agreement", "checkpoint", "environment", "choosing"},
     {"evaluate", "runs"},
     {"exporting", "studies"},

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Self
 
 from adaste.bases import SGD, Adam, Base
 from adaste.checks import require_count
@@ -34,6 +35,12 @@ from adaste.schedules import Cosine, Geometric, Linear, Schedule
 RELEASED_RATE = 3e-4
 """Of the exponential average of gradients in AdaSTE's released code."""
 
+SHORTEST_MEASURED = 30 * 391
+"""Steps of the shortest run that rates were measured in: 30 epochs of CIFAR."""
+
+FASTEST_PACE = 100
+"""How many times faster than there averages of gradients move at most, in runs of few steps."""
+
 PULL = 7.8
 """How far ProxQuant's published schedule pulls a weight in all its steps together."""
 
@@ -55,6 +62,14 @@ class Plan:
         for field in dataclasses.fields(self):
             require_count(field.name, getattr(self, field.name), least=1)
 
+    @classmethod
+    def of_steps(cls, steps: int, images: int) -> Self:
+        """A run of which no more is known than its optimizer steps: as epochs of one step each.
+
+        So what counts epochs in the schedules of a treatment counts steps here.
+        """
+        return cls(epochs=steps, images=images, batch=images)
+
     @property
     def steps(self) -> int:
         """Optimizer steps of the whole run."""
@@ -64,10 +79,10 @@ class Plan:
     def pace(self) -> int:
         """How much faster averages of gradients must move than in the runs that rates were measured in.
 
-        1, or more where there are fewer steps than the 11,730 of the shortest of those (30 epochs of CIFAR): an average
-        has to forget its start several times over. At most 100: the fastest average here then moves by a tenth a step.
+        1, or more where there are fewer steps than in the shortest of those: an average has to forget its start
+        several times over. At most 100: the fastest average here then moves by a tenth a step.
         """
-        return min(100, max(1, round(30 * 391 / self.steps)))
+        return min(FASTEST_PACE, max(1, round(SHORTEST_MEASURED / self.steps)))
 
     def fall(self, rate: float) -> Cosine:
         """A learning rate that falls to zero."""
@@ -231,11 +246,11 @@ METHODS = MappingProxyType(
         "full-precision": NamedMethod("full precision", full_precision),
         "binaryconnect": NamedMethod("BinaryConnect", binary_connect),
         "straight-through": NamedMethod("straight-through with decay", straight_through),
-        "adaste": NamedMethod("AdaSTE, released update", adaste),
-        "adaste-annealed": NamedMethod("AdaSTE, released update, annealed", adaste_annealed),
-        "adaste-printed": NamedMethod("AdaSTE, printed rule on averaged gradients", adaste_printed),
+        "adaste": NamedMethod("AdaSTE (released update)", adaste),
+        "adaste-annealed": NamedMethod("AdaSTE (released update), annealed", adaste_annealed),
+        "adaste-printed": NamedMethod("AdaSTE (printed rule) on averaged gradients", adaste_printed),
         "adaste-printed-annealed": NamedMethod(
-            "AdaSTE, printed rule on averaged gradients, annealed", adaste_printed_annealed
+            "AdaSTE (printed rule) on averaged gradients, annealed", adaste_printed_annealed
         ),
         "proxquant": NamedMethod("ProxQuant", prox_quant),
         "pmf": NamedMethod("PMF", pmf),

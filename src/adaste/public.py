@@ -9,6 +9,7 @@ from adaste.norm_statistics import reestimate_norms
 from adaste.optimizer.guard import NonFiniteGradientError
 from adaste.optimizer.latent_optimizer import LatentOptimizer
 from adaste.output_axis import OutputAxis
+from adaste.own_loop import setup
 from adaste.packed import load_packed, pack
 from adaste.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
 from adaste.weights import Partition, binary_weights
@@ -35,6 +36,7 @@ __all__ = [
     "load_packed",
     "pack",
     "reestimate_norms",
+    "setup",
     "sign",
     "summary",
 ]
