@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from typing import Any
 
 import pytest
@@ -79,6 +80,15 @@ def test_the_page_of_the_demonstration_has_what_it_printed() -> None:
         sizes = f"{method['float32 bytes']:,} | {method['packed bytes']:,}"
         accuracy = f"{found['mean']:.2f} +- {found['spread']:.2f}"
         assert f"| {method['name']} | {accuracy} | {method['bits per weight']:.0f} | {sizes} |" in page
+
+
+def test_the_page_on_own_loops_has_what_setup_reached_on_digits() -> None:
+    measured, page = record("benchmarks/setup-on-digits-cpu"), words("docs/own-loop.md")
+    methods = dict.fromkeys(row["method"] for row in measured["rows"])
+    for method in methods:
+        means = [f"{statistics.fmean(row['accuracy']):.1f}" for row in measured["rows"] if row["method"] == method]
+        assert f"| `{method}` | {' | '.join(means)} |" in page
+    assert f"n = {measured['training']['seeds']} seeds on a CPU" in page
 
 
 def test_sizes_memory_and_starts_of_the_runtime(readme: str) -> None:
