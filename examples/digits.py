@@ -276,7 +276,7 @@ def main(given: list[str] | None = None) -> None:
     write_atomically(chosen.out / "digits.json", f"{results}\n".encode())
     console.print(table(outcomes))
     console.print(
-        "AdaSTE's printed rule is behind here: it needs averages of gradients over more steps than so few images give."
+        "AdaSTE here is the paper's printed rule: it needs gradients averaged over many steps, this training has few."
     )
     console.print(f"Trained {len(outcomes) * len(seeds)} networks for {plan.epochs} epochs in {seconds:.0f} s.")
     console.print(f"Picture: {chosen.out / 'digits.png'} (and .svg); numbers: {chosen.out / 'digits.json'}")

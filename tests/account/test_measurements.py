@@ -82,6 +82,15 @@ def test_the_page_of_the_demonstration_has_what_it_printed() -> None:
         assert f"| {method['name']} | {accuracy} | {method['bits per weight']:.0f} | {sizes} |" in page
 
 
+def test_the_page_on_own_loops_has_what_setup_reached_on_digits() -> None:
+    measured, page = record("benchmarks/setup-on-digits-cpu"), words("docs/own-loop.md")
+    methods = dict.fromkeys(row["method"] for row in measured["rows"])
+    for method in methods:
+        means = [f"{statistics.fmean(row['accuracy']):.1f}" for row in measured["rows"] if row["method"] == method]
+        assert f"| `{method}` | {' | '.join(means)} |" in page
+    assert f"n = {measured['training']['seeds']} seeds on a CPU" in page
+
+
 def test_sizes_memory_and_starts_of_the_runtime(readme: str) -> None:
     measured = record("benchmarks/inference-avx2")
     sizes = [measured["files"][f"32{kind}"] / 1e6 for kind in (".safetensors", ".onnx", "-int8.onnx")]
