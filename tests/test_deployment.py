@@ -14,6 +14,8 @@ from adaste.data import load
 
 runtime = pytest.importorskip("adaste_runtime", reason="the runtime is not built: make .venv/runtime")
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import importlib.util, sys
 import numpy

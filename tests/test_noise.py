@@ -157,6 +157,7 @@ def test_numbers_of_a_small_type_are_all_it_can_hold_strictly_inside_and_even(dt
     assert torch.isfinite(torch.logit(numbers)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_compiled_draw_of_a_small_type_gives_the_same_numbers(dtype):
     like = torch.empty(64, dtype=dtype)

@@ -220,6 +220,7 @@ def test_images_of_one_pixel_pass():
     assert batch.images.tolist() == torch.zeros(4, 3, 1, 1).tolist()
 
 
+@pytest.mark.slow
 def test_compiled_step_is_the_eager_one():
     augmented, images, labels = augmentation(Crop(2), Flip(), Cutout(3), Mixup()), random_images(8), torch.arange(8)
     draws = of_step(draw(augmented), 0)

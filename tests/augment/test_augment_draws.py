@@ -122,6 +122,7 @@ def plain_box(random, height, width, scale, ratio):
     return (height - h) // 2, (width - w) // 2, h, w
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "scale", "ratio"),
     [

@@ -117,6 +117,7 @@ def test_a_latent_without_gradient_does_not_move(method: Method) -> None:
     assert not torch.equal(optimizer.state[model[0].weight]["latent"], moving)
 
 
+@pytest.mark.slow
 @every_method
 def test_a_compiled_step_equals_the_reference(method: Method) -> None:
     models = [small_model(), small_model()]

@@ -74,6 +74,7 @@ def test_on_a_gpu_triton_and_a_c_compiler_are_needed(monkeypatch, tmp_path) -> N
     assert (choice.way, "a C compiler" in choice.reason) == (Way.EAGER, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "changes"),
     [

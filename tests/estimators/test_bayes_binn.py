@@ -114,6 +114,7 @@ def literal_in_float64(estimator: adaste.BayesBiNN, theta: torch.Tensor, grad: t
     return estimator.train_size * spread / tau / (1 - torch.tanh(theta) ** 2 + 1e-10) * grad + theta - estimator.prior
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tau", [0.2, 1.0, 3.0])
 @pytest.mark.parametrize("noise", [None, adaste.Noise(seed=SEED)])
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])

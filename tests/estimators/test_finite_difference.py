@@ -42,6 +42,7 @@ def under_test(kind: str, shape: float) -> adaste.Tanh | adaste.HardTanh | adast
 shapes = real(0.01, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAPS)
 @many
 @given(cases=pairs, shape=shapes, beta=sized(-3, 1))

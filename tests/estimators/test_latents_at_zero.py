@@ -59,6 +59,7 @@ def test_a_gradient_counts_however_small_its_product_with_the_latent_is(
     assert (slope_of(AdaSTE(slope=slope), tiny, tiny) == slope_of(AdaSTE(slope=slope), tiny, tiny.sign()) * TINY).all()
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_a_network_that_starts_at_zero_trains(estimator: adaste.Estimator, compiled: bool) -> None:

@@ -93,6 +93,7 @@ def test_binary_connect_of_md_bnn_is_straight_through_with_or_without_a_window()
     assert original.settle(latent, latent).tolist() == [-1, -1, 0.5, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_a_compiled_step_has_rates_of_float32_and_an_eager_one_those_of_python(compiled):
     parameter = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))

@@ -13,6 +13,8 @@ from adaste.mathematics import drift, one_weight, steepest
 from adaste.mathematics.drawings import FIGURES
 from adaste.mathematics.illustrations import adaptive_slopes
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "mathematics.md").read_text()
 

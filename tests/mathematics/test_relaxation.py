@@ -10,6 +10,8 @@ import adaste
 from adaste.maps import ForwardMap
 from adaste.mathematics import relaxation as rx
 
+pytestmark = pytest.mark.slow
+
 modest = settings(deadline=None, derandomize=True, max_examples=25)
 MAPS = [
     adaste.Tanh(),

@@ -29,6 +29,7 @@ def dense(latent: float, grad: float, points: int = 200_001) -> torch.Tensor:
     return torch.cat((wide, size * (1 + torch.logspace(-9, 0, 1001, dtype=torch.float64))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "alpha"), SHAPES)
 @pytest.mark.parametrize("grad", [0.7, -0.7])
 def test_no_spacing_is_steeper_and_the_supremum_is_approached(mu, alpha, grad):

@@ -12,6 +12,8 @@ from adaste.paper.tables import FAMILIES
 from adaste.recipe import Recipe
 from adaste.weights import binary_weights
 
+pytestmark = pytest.mark.slow
+
 SHAPES = {
     "cifar10": (ImageShape(3, 32, 32), 10),
     "cifar100": (ImageShape(3, 32, 32), 100),

@@ -11,6 +11,8 @@ from paper_runs import a_recipe, a_run
 from adaste.paper.collection import Collection, Problem, Run
 from adaste.report.texts import TEXTS
 
+pytestmark = pytest.mark.slow
+
 every_form = pytest.mark.parametrize("form", TEXTS)
 
 
