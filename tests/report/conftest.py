@@ -50,7 +50,7 @@ def visit(chromium: Any, desk: Any, address: str) -> Iterator[Any]:
     def opened(fragment: str = "", **settings: Any) -> Any:
         page = (chromium.new_context(**settings) if settings else desk).new_page()
         pages.append(page)
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))

@@ -112,7 +112,7 @@ def test_colours_follow_the_system_until_they_are_chosen(visit: Any) -> None:
     assert dark == "rgb(19, 20, 22)"
     assert light == "rgb(250, 249, 247)"
     page.reload()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == light
+    page.wait_for_function("light => getComputedStyle(document.body).backgroundColor === light", arg=light)
 
 
 @pytest.mark.parametrize("fragment", ["", f"#cell/ours/adaste/{RESNET}"])
