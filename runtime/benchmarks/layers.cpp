@@ -15,8 +15,8 @@
 #include <random>
 #include <vector>
 
-#include "kernel_table.h"
-#include "workers.h"
+#include "exec/workers.h"
+#include "kernels/registry.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "error.h"
-#include "network.h"
+#include "base/error.h"
+#include "exec/network.h"
 #include "seeds.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "kernel_table.h"
+#include "kernels/registry.h"
 
 namespace {
 

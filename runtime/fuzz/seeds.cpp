@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "crc32.h"
+#include "format/crc32.h"
 
 namespace fuzz {
 namespace {

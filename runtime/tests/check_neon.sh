@@ -5,6 +5,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 source=$here/../src
+kernels=$source/kernels/arm
 flags="-std=c++17 -Wall -Wextra -ffp-contract=off -O1"
 export ASAN_OPTIONS=detect_leaks=0  # not possible under an emulator
 
@@ -29,8 +30,8 @@ echo 'int main() {}' >"$build/probe.cpp"
 { "$compiler" $sanitizers "$build/probe.cpp" -o "$build/probe" && $emulator "$build/probe"; } 2>/dev/null ||
   { echo "without sanitizers: they do not run here"; sanitizers=-static; }
 
-"$compiler" $flags $sanitizers -c "$source/kernels_neon.cpp" -o "$build/neon.o" & first=$!
-"$compiler" $flags $sanitizers -march=armv8.2-a+dotprod -c "$source/kernels_neon_dot.cpp" -o "$build/neon_dot.o"
+"$compiler" $flags "-I$source" $sanitizers -c "$kernels/neon.cpp" -o "$build/neon.o" & first=$!
+"$compiler" $flags "-I$source" $sanitizers -march=armv8.2-a+dotprod -c "$kernels/neon_dot.cpp" -o "$build/neon_dot.o"
 wait $first
-"$compiler" $flags $sanitizers "$here/kernels_check.cpp" "$build/neon.o" "$build/neon_dot.o" -o "$build/check"
+"$compiler" $flags "-I$source" $sanitizers "$here/kernels_check.cpp" "$build/neon.o" "$build/neon_dot.o" -o "$build/check"
 $emulator "$build/check" "${1:-1500}" "${2:-1}"

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Checks the AVX-512 and AMX kernels on any processor: their instructions emulated by SIMDe and amx_emulation.h, with
+# Checks the AVX-512 and AMX kernels on any processor: their instructions emulated by SIMDe and src/testing, with
 # AddressSanitizer and UndefinedBehaviorSanitizer. Where this processor has AVX-512, also as they are. About a minute.
 #     tests/check_simde.sh [shapes = 1500] [seed = 1]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 source=$here/../src
+kernels=$source/kernels/x86/avx512
 compiler=${CXX:-g++}
 flags="-std=c++17 -Wall -Wextra -Wno-psabi -ffp-contract=off"
 
@@ -16,13 +17,13 @@ build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 
 # compile NAME FILE FLAGS...: two run at a time; each is waited for by itself, so that its failure ends the script.
-compile() { object=$build/$1.o; file=$2; shift 2; "$compiler" $flags "$@" -c "$file" -o "$object"; }
+compile() { object=$build/$1.o; file=$2; shift 2; "$compiler" $flags "-I$source" "$@" -c "$file" -o "$object"; }
 
 emulated="-O1 -DADASTE_SIMDE -fsanitize=address,undefined -fno-sanitize-recover=all"
-compile avx512 "$source/kernels_avx512.cpp" $emulated & first=$!
-compile vnni "$source/kernels_vnni.cpp" $emulated & second=$!
+compile avx512 "$kernels/lookup.cpp" $emulated & first=$!
+compile vnni "$kernels/vnni.cpp" $emulated & second=$!
 wait $first
-compile amx "$source/kernels_amx.cpp" $emulated & first=$!
+compile amx "$kernels/amx.cpp" $emulated & first=$!
 wait $second
 compile check "$here/kernels_check.cpp" $emulated
 wait $first
@@ -33,9 +34,9 @@ echo "emulated, with sanitizers:"
 if [ "$(uname -m)" = x86_64 ]; then
   # Without the emulation: that each file needs no more than its own flags, and that the processor agrees.
   grep -qs avx512f /proc/cpuinfo && level=-O2 || level=-O0
-  compile avx512 "$source/kernels_avx512.cpp" $level -mavx512f
-  compile vnni "$source/kernels_vnni.cpp" $level -mavx512f -mavx512bw -mavx512vnni
-  compile amx "$source/kernels_amx.cpp" $level -mavx512f -mavx512bw -mamx-tile -mamx-int8
+  compile avx512 "$kernels/lookup.cpp" $level -mavx512f
+  compile vnni "$kernels/vnni.cpp" $level -mavx512f -mavx512bw -mavx512vnni
+  compile amx "$kernels/amx.cpp" $level -mavx512f -mavx512bw -mamx-tile -mamx-int8
   compile check "$here/kernels_check.cpp" $level
   "$compiler" "$build"/*.o -o "$build/native"
   if [ $level = -O2 ]; then

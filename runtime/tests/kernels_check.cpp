@@ -3,7 +3,7 @@
 //     kernels_check [shapes = 2000] [seed = 1]
 //
 // Checked for each: float kernels agree within the rounding of their sums, 8-bit kernels agree with the integers of
-// quantise.h bit for bit; float kernels give infinities and NaN where the sum does; every output is written; nothing is
+// levels.h bit for bit; float kernels give infinities and NaN where the sum does; every output is written; nothing is
 // written or (under AddressSanitizer) read outside the arrays; garbage in y and in the scratch memory does not matter;
 // nor does the order of tasks, nor the rest of a batch.
 // tests/check_simde.sh and tests/check_neon.sh build and run it.
@@ -15,9 +15,9 @@
 #include <limits>
 #include <vector>
 
-#include "../src/kernels.h"
-#include "../src/quantise.h"
 #include "guarded.h"
+#include "kernels/contract.h"
+#include "kernels/int8/levels.h"
 #include "problems.h"
 
 namespace adaste {

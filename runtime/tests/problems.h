@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "../src/kernels.h"
+#include "kernels/contract.h"
 
 namespace problems {
 

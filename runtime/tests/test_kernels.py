@@ -149,7 +149,7 @@ def test_kernels_agree_with_numpy_on_shapes_of_networks(case):
 
 
 def quantised(x, low, high):
-    """quantise.h once more: levels and the values they stand for, in float32."""
+    """kernels/int8/levels.h once more: levels and the values they stand for, in float32."""
     low, high = np.float32(min(low, 0)), np.float32(max(high, 0))
     scale = np.float32((high - low) / np.float32(255))
     if not scale > 0:

@@ -23,7 +23,7 @@ BEGINNINGS: MappingProxyType[bytes, str] = MappingProxyType(
         b"version https://git-lfs": "a pointer of Git LFS: `git lfs pull` fetches the file",
     }
 )
-"""The same as in runtime/src/file_kind.cpp, which stands alone."""
+"""The same as in runtime/src/format/file_kind.cpp, which stands alone."""
 
 ONNX_FIELDS = b"\x12\x1a\x22\x2a\x32\x3a\x42"
 """Fields of a model behind the version of its format, as protocol buffers begin them."""

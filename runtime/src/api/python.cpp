@@ -1,0 +1,122 @@
+// The Python module: as thin as it can be. Shapes and types are checked by its front, in Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "base/error.h"
+#include "exec/network.h"
+#include "format/safetensors.h"
+#include "testing/convolve_once.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using Floats = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const uint8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+using Outputs = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// A path is bytes: names of files need not be texts.
+adaste::Network* load(const nb::bytes& path, int threads, bool int8) {
+  const std::string place(path.c_str(), path.size());
+  const nb::gil_scoped_release unlocked;
+  const std::vector<uint8_t> bytes = adaste::read_file(place);
+  adaste::Options options;
+  options.threads = threads;
+  options.int8 = int8;
+  return new adaste::Network(bytes.data(), bytes.size(), options);
+}
+
+adaste::Network* load_bytes(const nb::bytes& content, int threads, bool int8) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(content.c_str());
+  const size_t size = content.size();
+  const nb::gil_scoped_release unlocked;
+  adaste::Options options;
+  options.threads = threads;
+  options.int8 = int8;
+  return new adaste::Network(bytes, size, options);
+}
+
+nb::list nodes(const adaste::Network& network) {
+  nb::list found;
+  for (const adaste::NodeFacts& node : network.nodes()) {
+    const nb::tuple shape = node.extent.flat
+                                ? nb::make_tuple(node.extent.channels)
+                                : nb::make_tuple(node.extent.channels, node.extent.height, node.extent.width);
+    found.append(nb::make_tuple(node.op, node.output, shape, node.weights, node.binary, node.kernel));
+  }
+  return found;
+}
+
+// The front allocates arrays of the right sizes; a wrong one must not reach memory that is not there.
+template <class Array>
+adaste::Images checked(const adaste::Network& network, const Array& images, const Outputs* outputs) {
+  const adaste::Extent& input = network.input();
+  const auto size = [](int side) { return static_cast<size_t>(side); };
+  constexpr bool floats = std::is_same_v<Array, Floats>;
+  const size_t wanted[3] = {size(floats ? input.channels : input.height), size(floats ? input.height : input.width),
+                            size(floats ? input.width : input.channels)};
+  for (size_t i = 0; i < 3; ++i) adaste::require(images.shape(i + 1) == wanted[i], "the images have a wrong shape");
+  adaste::require(
+      outputs == nullptr || (outputs->shape(0) == images.shape(0) && outputs->shape(1) == size(network.outputs())),
+      "the outputs have a wrong shape");
+  if constexpr (floats)
+    return {images.data(), nullptr, static_cast<int64_t>(images.shape(0))};
+  else
+    return {nullptr, images.data(), static_cast<int64_t>(images.shape(0))};
+}
+
+template <class Array>
+void run(adaste::Network& network, const Array& images, const Outputs& outputs) {
+  const adaste::Images batch = checked(network, images, &outputs);
+  const nb::gil_scoped_release unlocked;
+  network.run(batch, outputs.data());
+}
+
+template <class Array>
+void calibrate(adaste::Network& network, const Array& images) {
+  const adaste::Images batch = checked(network, images, nullptr);
+  const nb::gil_scoped_release unlocked;
+  network.calibrate(batch);
+}
+
+}  // namespace
+
+NB_MODULE(_runtime, module) {
+  // A network that a global variable holds when Python ends is no leak.
+  nb::set_leak_warnings(false);
+  nb::register_exception_translator([](const std::exception_ptr& pointer, void* /*context*/) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const adaste::Error& error) {
+      PyErr_SetString(PyExc_ValueError, error.what());
+    }
+  });
+  nb::class_<adaste::Network>(module, "Network")
+      .def_static("load", &load, "path"_a, "threads"_a, "int8"_a, nb::rv_policy::take_ownership)
+      .def_static("load_bytes", &load_bytes, "content"_a, "threads"_a, "int8"_a, nb::rv_policy::take_ownership)
+      .def_prop_ro("input_shape",
+                   [](const adaste::Network& network) {
+                     const adaste::Extent& input = network.input();
+                     return nb::make_tuple(input.channels, input.height, input.width);
+                   })
+      .def_prop_ro("outputs", &adaste::Network::outputs)
+      .def_prop_ro("classes", &adaste::Network::classes)
+      .def_prop_ro("mean", &adaste::Network::mean)
+      .def_prop_ro("std", &adaste::Network::std)
+      .def_prop_ro("recipe", &adaste::Network::recipe)
+      .def_prop_ro("producer", &adaste::Network::producer)
+      .def_prop_ro("nodes", &nodes)
+      .def_prop_ro("kernels", &adaste::Network::kernels)
+      .def_prop_ro("threads", &adaste::Network::threads)
+      .def_prop_ro("memory_bytes", &adaste::Network::memory_bytes)
+      .def("run", &run<Floats>, "images"_a.noconvert(), "outputs"_a.noconvert())
+      .def("run", &run<Bytes>, "images"_a.noconvert(), "outputs"_a.noconvert())
+      .def("calibrate", &calibrate<Floats>, "images"_a.noconvert())
+      .def("calibrate", &calibrate<Bytes>, "images"_a.noconvert());
+  adaste::bind_convolve_once(module);
+}

@@ -1,0 +1,255 @@
+// Convolution by look-up in registers, for float32 activations and one-bit weights: all but the instructions.
+//
+// For each input pixel and each few of its channels a table of signed sums is built once. Every tap of every window and
+// every output channel then finds the sum of these channels' products with one shuffle: the weights are the index.
+// Sums are exact up to their order. A padding pixel has tables of zeros. Infinities give what adding one by one would.
+//
+// Where a pixel has too few channels for a table, as in a first layer, the columns of a window's row are joined: they
+// lie side by side in memory, and make one pixel with the channels of all of them for each output column.
+//
+// Tables are several times as large as the activations, so images are cut into slabs whose tables fit into the
+// second-level cache: some images, or some rows of one. A task builds the tables of a slab and convolves it, so that no
+// thread waits for tables to come from the cache of another. The tasks of a stage use different parts of the scratch
+// memory and those of the next stage the same ones again, which so stay in the cache. Where there are fewer slabs than
+// threads, tasks share the output channels of a slab.
+//
+// A processor gives a type Lookup with
+//     constexpr int channels    input channels of a table
+//     constexpr int table       floats of a table
+//     constexpr int pixels      output pixels of a block: what one pass over the weights serves
+//     constexpr int outputs     output channels of a block
+//     constexpr ptrdiff_t slab  bytes of tables that fit into the cache
+//     size_t weight_bytes(const Windows&, int outputs)   prepared weights of some output channels of a group
+//     void build(const float* values, int channels, float* tables)
+//     void convolve(const Windows&, const LookupBlock<pixels>&, const Epilogue&, float* y)
+#pragma once
+
+#include <cstring>
+
+#include "kernels/x86/avx512/slabs.h"
+
+namespace adaste {
+namespace {
+
+// What is the same for every block of a convolution.
+struct Windows {
+  Axis rows, columns;    // of tables: joined columns are a kernel of one column, without padding
+  int joined;            // columns of an image that make one of tables
+  int out_channels;      // of the whole convolution: the distance of pixels in y
+  int channels, tables;  // of a group: input channels of a tap, and tables per pixel
+  ptrdiff_t pixel;       // floats of all tables of a pixel
+  ptrdiff_t row;         // floats of all tables of a row
+
+  int taps() const { return rows.kernel * columns.kernel; }
+};
+
+constexpr int most_joined = 128;  // channels, for which there is memory on the stack
+
+template <int max_pixels>
+struct LookupBlock {
+  int pixels;                       // how many there are, at most max_pixels
+  const float* tables[max_pixels];  // the first table of each pixel's window
+  int first_row, end_row, first_column, end_column;  // the taps that are not padding for all pixels
+  const uint8_t* weights;
+  int channel, outputs;  // the first output channel, and how many
+  ptrdiff_t place;       // of the first pixel's output number `channel` in y
+};
+
+template <class Lookup>
+Windows windows_for(const ConvShape& shape) {
+  const bool join = shape.groups == 1 && shape.kernel_w > 1 && shape.channels < Lookup::channels &&
+                    shape.kernel_w <= most_joined / Lookup::channels;
+  Windows windows{row_axis(shape), column_axis(shape), 1, shape.out_channels, shape.channels / shape.groups, 0, 0, 0};
+  if (join) {
+    windows.columns = {(shape.out_width - 1) * shape.stride_w + 1, 1, shape.stride_w, 0, 1};
+    windows.joined = shape.kernel_w;
+    windows.channels *= shape.kernel_w;
+  }
+  windows.tables = ceil_div(windows.channels, Lookup::channels);
+  windows.pixel = static_cast<ptrdiff_t>(shape.groups) * windows.tables * Lookup::table;
+  windows.row = windows.pixel * windows.columns.extent(shape.out_width);
+  return windows;
+}
+
+template <class Lookup>
+constexpr ptrdiff_t slab_budget = Lookup::slab / static_cast<ptrdiff_t>(sizeof(float));
+
+template <class Lookup>
+ptrdiff_t pixel_blocks(const ConvShape& shape, const Slab& slab) {
+  return (slab.pixels(shape.out_width) + Lookup::pixels - 1) / Lookup::pixels;
+}
+
+// What one task does is a piece: a slab, and one of `shares` equal shares of its blocks of output channels. A stage has
+// `at_once` of them, fewer than threads where their tables would take too much memory.
+struct Pieces {
+  Slabs slabs;
+  int shares, at_once;
+  ptrdiff_t floats;  // of the tables of a piece
+
+  int count() const { return slabs.count * shares; }
+};
+
+constexpr ptrdiff_t most_floats = ptrdiff_t{1} << 26;  // of all tables of a stage
+
+template <class Lookup>
+Pieces pieces_for(const ConvShape& shape, const Windows& windows) {
+  Pieces pieces{slabs_for(shape, windows.row, slab_budget<Lookup>, shape.threads), 1, 0, 0};
+  const int blocks = output_blocks(shape, Lookup::outputs).per_group * shape.groups;
+  pieces.shares = smaller(blocks, larger(1, shape.threads / pieces.slabs.count));
+  pieces.floats = windows.row * windows.rows.extent(pieces.slabs.rows) * pieces.slabs.images;
+  const ptrdiff_t fitting = most_floats / pieces.floats;
+  const int wanted = smaller(shape.threads, pieces.count());
+  pieces.at_once = fitting < wanted ? larger(1, static_cast<int>(fitting)) : wanted;
+  return pieces;
+}
+
+template <class Lookup>
+bool lookup_supports(const ConvShape& shape) {
+  const bool fills_tables = shape.groups == 1 || shape.channels / shape.groups >= 4;
+  return fills_tables && slabs_suit(shape, windows_for<Lookup>(shape).row, slab_budget<Lookup>);
+}
+
+template <class Lookup>
+size_t lookup_weight_bytes(const ConvShape& shape) {
+  return static_cast<size_t>(shape.groups) *
+         Lookup::weight_bytes(windows_for<Lookup>(shape), shape.out_channels / shape.groups);
+}
+
+template <class Lookup>
+size_t lookup_scratch_bytes(const ConvShape& shape) {
+  const Pieces pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape));
+  return static_cast<size_t>(pieces.at_once) * static_cast<size_t>(pieces.floats) * sizeof(float);
+}
+
+template <class Lookup>
+int lookup_stages(const ConvShape& shape) {
+  const Pieces pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape));
+  return ceil_div(pieces.count(), pieces.at_once);
+}
+
+template <class Lookup>
+int lookup_tasks(const ConvShape& shape, int stage) {
+  const Pieces pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape));
+  return smaller(pieces.at_once, pieces.count() - stage * pieces.at_once);
+}
+
+// The channels of the joined columns from `column` on, those in the padding zeros; in place, or a copy.
+inline const float* joined_values(const ConvShape& shape, const Windows& windows, const float* row, int column,
+                                  float* copy) {
+  if (column >= 0 && column + windows.joined <= shape.width)
+    return row + static_cast<ptrdiff_t>(column) * shape.channels;
+  std::memset(copy, 0, static_cast<size_t>(windows.channels) * sizeof(float));
+  const int first = larger(0, -column);
+  const int end = smaller(windows.joined, shape.width - column);
+  if (first < end)
+    std::memcpy(copy + first * shape.channels, row + static_cast<ptrdiff_t>(column + first) * shape.channels,
+                static_cast<size_t>((end - first) * shape.channels) * sizeof(float));
+  return copy;
+}
+
+template <class Lookup>
+void build_joined(const ConvShape& shape, const Windows& windows, const float* row, float* tables) {
+  float copy[most_joined];
+  for (int column = 0; column < shape.out_width; ++column, tables += windows.pixel)
+    Lookup::build(joined_values(shape, windows, row, column * shape.stride_w - shape.pad_w, copy), windows.channels,
+                  tables);
+}
+
+// The tables of row number `number` of a slab.
+template <class Lookup>
+void build_row(const ConvShape& shape, const Windows& windows, const Slab& slab, int number, const float* x,
+               float* tables) {
+  const int extent = windows.rows.extent(slab.rows);
+  const int row = windows.rows.source(slab.first_row * windows.rows.step + number % extent);
+  tables += number * windows.row;
+  if (!windows.rows.inside(row)) {
+    std::memset(tables, 0, static_cast<size_t>(windows.row) * sizeof(float));
+    return;
+  }
+  const ptrdiff_t image = slab.first_image + number / extent;
+  const float* pixels = x + (image * shape.height + row) * shape.width * shape.channels;
+  if (windows.joined > 1) return build_joined<Lookup>(shape, windows, pixels, tables);
+  const float* end = tables + windows.row;
+  for (Walk walk(windows.columns); tables != end; walk.next()) {
+    if (!walk.inside()) {
+      std::memset(tables, 0, static_cast<size_t>(windows.pixel) * sizeof(float));
+      tables += windows.pixel;
+      continue;
+    }
+    const float* values = pixels + static_cast<ptrdiff_t>(walk.pixel()) * shape.channels;
+    for (int group = 0; group < shape.groups; ++group, values += windows.channels) {
+      Lookup::build(values, windows.channels, tables);
+      tables += static_cast<ptrdiff_t>(windows.tables) * Lookup::table;
+    }
+  }
+}
+
+// Points a block at `count` pixels from `pixel` on, and moves `pixel` behind them.
+template <int max_pixels>
+void place_block(LookupBlock<max_pixels>& block, int count, const ConvShape& shape, const Windows& windows,
+                 const Slab& slab, const float* tables, Pixel& pixel) {
+  const ptrdiff_t image = windows.row * windows.rows.extent(slab.rows);
+  block.pixels = count;
+  block.first_row = block.first_column = shape.kernel_h + shape.kernel_w + shape.pad_h + shape.pad_w;
+  block.end_row = block.end_column = 0;
+  for (int i = 0; i < count; ++i, pixel.next(slab.rows, shape.out_width)) {
+    block.tables[i] = tables + pixel.image * image +
+                      static_cast<ptrdiff_t>(pixel.row) * windows.rows.step * windows.row +
+                      static_cast<ptrdiff_t>(pixel.column) * windows.columns.step * windows.pixel;
+    const int row = slab.first_row + pixel.row;
+    block.first_row = smaller(block.first_row, windows.rows.first_tap(row));
+    block.end_row = larger(block.end_row, windows.rows.end_tap(row));
+    block.first_column = smaller(block.first_column, windows.columns.first_tap(pixel.column));
+    block.end_column = larger(block.end_column, windows.columns.end_tap(pixel.column));
+  }
+}
+
+// All pixels of a slab for one block of output channels. Blocks of pixels are of equal size up to one, since a last
+// block of few pixels would use the processor badly.
+template <class Lookup>
+void convolve_slab(const ConvShape& shape, const Windows& windows, const Slab& slab, int output_block,
+                   const float* tables, const void* prepared, const Epilogue& epilogue, float* y) {
+  const ptrdiff_t pixels = slab.pixels(shape.out_width);
+  const ptrdiff_t blocks = pixel_blocks<Lookup>(shape, slab);
+  const OutputBlocks outputs = output_blocks(shape, Lookup::outputs);
+  const ptrdiff_t first_pixel = (static_cast<ptrdiff_t>(slab.first_image) * shape.out_height + slab.first_row) *
+                                shape.out_width;
+  LookupBlock<Lookup::pixels> block{};
+  block.weights = static_cast<const uint8_t*>(prepared) +
+                  static_cast<size_t>(outputs.group(output_block)) * Lookup::weight_bytes(windows, outputs.outputs) +
+                  Lookup::weight_bytes(windows, outputs.first(output_block));
+  block.channel = outputs.channel(output_block);
+  block.outputs = outputs.count(output_block);
+  tables += static_cast<ptrdiff_t>(outputs.group(output_block)) * windows.tables * Lookup::table;
+
+  Pixel pixel = output_pixel(0, slab.rows, shape.out_width);
+  ptrdiff_t start = 0;
+  for (ptrdiff_t number = 1; number <= blocks; ++number) {
+    const ptrdiff_t next = part_start(pixels, blocks, number);
+    place_block(block, static_cast<int>(next - start), shape, windows, slab, tables, pixel);
+    block.place = (first_pixel + start) * shape.out_channels + block.channel;
+    Lookup::convolve(windows, block, epilogue, y);
+    start = next;
+  }
+}
+
+template <class Lookup>
+void lookup_run(const ConvShape& shape, int stage, int task, const float* x, const void* prepared,
+                const Epilogue& epilogue, const Quantisation& /*quantisation*/, float* y, void* scratch) {
+  const Windows windows = windows_for<Lookup>(shape);
+  const Pieces pieces = pieces_for<Lookup>(shape, windows);
+  const int piece = stage * pieces.at_once + task;
+  const Slab slab = slab_at(shape, pieces.slabs, piece / pieces.shares);
+  float* tables = static_cast<float*>(scratch) + task * pieces.floats;
+  for (int row = 0; row < slab.images * windows.rows.extent(slab.rows); ++row)
+    build_row<Lookup>(shape, windows, slab, row, x, tables);
+
+  const int blocks = output_blocks(shape, Lookup::outputs).per_group * shape.groups;
+  const int share = piece % pieces.shares;
+  const auto end = static_cast<int>(part_start(blocks, pieces.shares, share + 1));
+  for (auto block = static_cast<int>(part_start(blocks, pieces.shares, share)); block < end; ++block)
+    convolve_slab<Lookup>(shape, windows, slab, block, tables, prepared, epilogue, y);
+}
+
+}  // namespace
+}  // namespace adaste
