@@ -43,7 +43,7 @@ bench: .venv/ready
 
 # The torch-free runtime, compiled for this machine; again whenever its sources change. Its build folder is kept, so
 # that only what changed is compiled.
-RUNTIME := $(shell find runtime/src runtime/include -type f -not -name '*.pyc') $(addprefix runtime/,CMakeLists.txt pyproject.toml README.md LICENSE)
+RUNTIME := $(shell find runtime/src runtime/include -type f -not -name '*.pyc' -not -path '*/testing/*') $(addprefix runtime/,CMakeLists.txt pyproject.toml README.md LICENSE)
 
 .venv/runtime: .venv/ready $(RUNTIME)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps ./runtime

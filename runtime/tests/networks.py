@@ -1,7 +1,11 @@
 """Whole networks for tests: as a file, and as a function of plain numpy."""
 
+import re
+
+import adaste_runtime
 import numpy as np
 import plain
+import pytest
 from packing import Packing
 
 
@@ -11,6 +15,14 @@ def signs(rng, *shape):
 
 def floats(rng, *shape):
     return rng.standard_normal(shape, dtype=np.float32)
+
+
+def forcible_kernels(monkeypatch):
+    """The kernels that ADASTE_RUNTIME_KERNEL may name on this processor."""
+    with monkeypatch.context() as context, pytest.raises(ValueError, match="ADASTE_RUNTIME_KERNEL") as error:
+        context.setenv("ADASTE_RUNTIME_KERNEL", "none")
+        adaste_runtime.load_bytes(residual_network(np.random.default_rng(0))[0].content())
+    return re.fullmatch(r".* must be one of (.*), got 'none'", str(error.value))[1].split(", ")
 
 
 def residual_network(rng, shape=(3, 12, 10), classes=7, width=16):

@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import plain
 import pytest
-from adaste_runtime import _runtime
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-BINARY, INT8, FLOAT = _runtime.binary_kernels(), _runtime.int8_kernels(), _runtime.float_kernels()
+from kernel_library import BINARY, FLOAT, INT8, convolve_once
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Case:
         rows = weight.reshape(len(weight), -1)
         rows = rows.view(np.uint8) if weight.dtype == np.float32 else np.packbits(rows > 0, axis=1, bitorder="little")
         residual = None if ends["residual"] is None else channels_last(ends["residual"])
-        done = _runtime.convolve_once(
+        done = convolve_once(
             kernel, self.sizes, channels_last(x), rows, ends["scale"], ends["shift"], residual, ends["relu"],
             quantisation, threads, y,
         )  # fmt: skip

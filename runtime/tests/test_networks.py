@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from adaste_runtime import _runtime
-from networks import floats, residual_network, signs
+from networks import floats, forcible_kernels, residual_network, signs
 from packing import Packing
 
 
@@ -152,7 +151,7 @@ def test_a_kernel_can_be_forced(loaded, rng, monkeypatch):
 
 def test_the_readme_names_every_kernel_that_can_be_forced(loaded, rng, monkeypatch):
     readme = (Path(__file__).parents[1] / "README.md").read_text()
-    for name in {*_runtime.binary_kernels(), *_runtime.int8_kernels(), *_runtime.float_kernels()}:
+    for name in forcible_kernels(monkeypatch):
         assert f"`{name}`" in readme
         monkeypatch.setenv("ADASTE_RUNTIME_KERNEL", name)
         loaded(residual_network(rng)[0])

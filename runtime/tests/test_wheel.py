@@ -5,6 +5,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from adaste_runtime import _runtime
 
 HOME = Path(__file__).parents[1]
 
@@ -25,6 +26,10 @@ def test_a_wheel_holds_the_package_and_nothing_else(installed):
     assert len(module) == 1 and package - module == sources
     assert {"adaste_runtime/py.typed", "adaste_runtime/_runtime.pyi"} <= sources
     assert all(name.split("/")[0].endswith(".dist-info") for name in names - package)
+
+
+def test_the_module_holds_no_code_for_tests():
+    assert [name for name in dir(_runtime) if not name.startswith("_")] == ["Network"]
 
 
 def test_a_wheel_says_what_it_is_and_needs(installed):

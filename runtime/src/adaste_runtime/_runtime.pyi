@@ -1,5 +1,3 @@
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,20 +32,3 @@ class Network:
     def memory_bytes(self) -> int: ...
     def run(self, images: Images, outputs: NDArray[np.float32] | memoryview) -> None: ...
     def calibrate(self, images: Images) -> None: ...
-
-def binary_kernels() -> list[str]: ...
-def int8_kernels() -> list[str]: ...
-def float_kernels() -> list[str]: ...
-def convolve_once(
-    kernel: str,
-    sizes: Sequence[int],
-    x: NDArray[np.float32],
-    rows: NDArray[np.uint8],
-    scale: NDArray[np.float32] | None,
-    shift: NDArray[np.float32] | None,
-    residual: NDArray[np.float32] | None,
-    relu: bool,
-    range: tuple[float, float] | None,
-    threads: int,
-    y: NDArray[np.float32],
-) -> bool: ...

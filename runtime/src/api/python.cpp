@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "exec/network.h"
 #include "format/safetensors.h"
-#include "testing/convolve_once.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -118,5 +117,4 @@ NB_MODULE(_runtime, module) {
       .def("run", &run<Bytes>, "images"_a.noconvert(), "outputs"_a.noconvert())
       .def("calibrate", &calibrate<Floats>, "images"_a.noconvert())
       .def("calibrate", &calibrate<Bytes>, "images"_a.noconvert());
-  adaste::bind_convolve_once(module);
 }
