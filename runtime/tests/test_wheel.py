@@ -1,6 +1,7 @@
 """The runtime as it was installed from its wheel: all files, and what they say about themselves."""
 
 import sys
+import tarfile
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -30,6 +31,18 @@ def test_a_wheel_holds_the_package_and_nothing_else(installed):
 
 def test_the_module_holds_no_code_for_tests():
     assert [name for name in dir(_runtime) if not name.startswith("_")] == ["Network"]
+
+
+def test_a_source_package_builds_the_module_and_holds_no_code_for_tests(tmp_path, monkeypatch):
+    backend = pytest.importorskip("scikit_build_core.build")
+    monkeypatch.chdir(HOME)
+    with tarfile.open(tmp_path / backend.build_sdist(str(tmp_path))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    files = {str(path.relative_to(HOME)) for path in (HOME / "src").rglob("*") if path.suffix in {".cpp", ".h", ".py"}}
+    assert {name for name in files if not name.startswith("src/testing/")} == {
+        name for name in names if name.startswith("src/") and Path(name).suffix in {".cpp", ".h", ".py"}
+    }
+    assert {name.split("/")[0] for name in names if "/" in name} == {"benchmarks", "include", "src"}
 
 
 def test_a_wheel_says_what_it_is_and_needs(installed):
