@@ -11,8 +11,8 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-from adaste.environment import commit, processor
-from adaste.files import write_atomically
+from adaste._util.files import write_atomically
+from adaste.runs.environment import commit, processor
 
 ROOT = Path(__file__).parents[1]
 

@@ -192,7 +192,7 @@ def name_missing() -> None:
 
 def write(path: Path, record: dict[str, Any]) -> None:
     """The record at its place, or what was there before: never half of one."""
-    # Not adaste.files: this also runs where adaste is not installed.
+    # Not adaste._util.files: this also runs where adaste is not installed.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with unfinished.open("w") as file:

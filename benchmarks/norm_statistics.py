@@ -15,18 +15,21 @@ from typing import Any
 
 import torch
 
-from adaste.augment import Augmentation, Transform
-from adaste.augment.base import Spatial
-from adaste.checkpoint import Checkpoints
+from adaste._util.files import write_atomically
 from adaste.data import load
-from adaste.distributed import ALONE
-from adaste.engine import Evaluation, NormEstimation, Walk, Way, choose_feed, evaluation_batch
-from adaste.environment import environment
-from adaste.files import write_atomically
-from adaste.network import dtype_of
-from adaste.planning import draw_batches
-from adaste.results import read_recipe
-from adaste.train import Training
+from adaste.data.augment import Augmentation, Transform
+from adaste.data.augment.base import Spatial
+from adaste.runs.checkpoint import Checkpoints
+from adaste.runs.environment import environment
+from adaste.runs.folder import read_recipe
+from adaste.training.distributed import ALONE
+from adaste.training.epoch_plan import draw_batches
+from adaste.training.evaluation import Evaluation, NormEstimation, evaluation_batch
+from adaste.training.execution import Way
+from adaste.training.feeds import choose_feed
+from adaste.training.network import dtype_of
+from adaste.training.trainer import Training
+from adaste.training.walk import Walk
 
 BATCHES = 50
 """As many as recipes have."""

@@ -23,18 +23,21 @@ from typing import Any
 
 import torch
 
-from adaste.augment import Augmentation
-from adaste.choosing import chosen_one
+from adaste._util.files import write_atomically
+from adaste.cli.recipe_args import chosen_one
 from adaste.data import load
-from adaste.distributed import ALONE
-from adaste.engine import Evaluation, NormEstimation, Walk, algorithms, choose_feed, evaluation_batch
-from adaste.environment import environment
-from adaste.files import write_atomically
-from adaste.network import dtype_of
-from adaste.paper.addresses import recipes_named
-from adaste.planning import draw_batches
-from adaste.recipe import Recipe
-from adaste.train import Training
+from adaste.data.augment import Augmentation
+from adaste.paper.cell_ids import recipes_named
+from adaste.recipes.recipe import Recipe
+from adaste.runs.environment import environment
+from adaste.training.determinism import algorithms
+from adaste.training.distributed import ALONE
+from adaste.training.epoch_plan import draw_batches
+from adaste.training.evaluation import Evaluation, NormEstimation, evaluation_batch
+from adaste.training.feeds import choose_feed
+from adaste.training.network import dtype_of
+from adaste.training.trainer import Training
+from adaste.training.walk import Walk
 
 BATCHES = 50
 """As many as recipes have."""

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 import adaste
-from adaste.environment import environment
-from adaste.files import write_atomically
+from adaste._util.files import write_atomically
+from adaste.runs.environment import environment
 
 PAGE = Path(__file__).parents[1] / "docs" / "own-loop.md"
 

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from adaste.augment import Augmentation, of_step, order_of_epoch
 from adaste.data import Dataset, subset
+from adaste.data.augment import Augmentation, of_step, order_of_epoch
 from adaste.models import ImageShape
-from adaste.recipe import Recipe
-from adaste.recipes import recipe
-from adaste.train import Training
+from adaste.recipes.presets import recipe
+from adaste.recipes.recipe import Recipe
+from adaste.training.trainer import Training
 
 ROUNDS, STEPS = 6, 3
 

@@ -20,11 +20,11 @@ from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import update_bn
 
 import adaste
-from adaste.environment import environment
+from adaste._util.files import write_atomically
+from adaste._util.serial import brief
 from adaste.estimators import FanIn, Unit
-from adaste.files import write_atomically
-from adaste.methods import METHODS
-from adaste.serial import brief
+from adaste.recipes.methods import METHODS
+from adaste.runs.environment import environment
 
 SCALES = {"fan-in": FanIn(), "unit": Unit()}
 

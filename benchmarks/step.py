@@ -43,9 +43,9 @@ from adaste import (
     ReleasedSlope,
     StraightThrough,
 )
-from adaste.environment import environment
-from adaste.files import write_atomically
-from adaste.optimizer.stepping import fused_step
+from adaste._util.files import write_atomically
+from adaste.optim.step import fused_step
+from adaste.runs.environment import environment
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 ANNEALED = Geometric(start=1.0, stop=100.0, length=1000)

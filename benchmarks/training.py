@@ -34,15 +34,15 @@ OTHER_ENGINES = [
 
 def child(name: str, device_name: str, epochs: int, data: Path | None, engine: str) -> dict[str, Any]:
     """Train in this process; the seconds since the parent started it, and those of every epoch."""
-    from adaste.startup import collect_seldom, keep_byte_code
+    from adaste.cli.startup import collect_seldom, keep_byte_code
 
     collect_seldom()
     keep_byte_code()
     import torch
 
-    from adaste.engine import algorithms
-    from adaste.recipes import recipe
-    from adaste.train import Training
+    from adaste.recipes.presets import recipe
+    from adaste.training.determinism import algorithms
+    from adaste.training.trainer import Training
 
     imported = time.time()
     device = torch.device(device_name)
@@ -102,7 +102,7 @@ def started(name: str, engine: str, arguments: argparse.Namespace, extra: dict[s
 
 def measured(names: list[str], engine: str, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """These runs at once, each in a process of its own."""
-    from adaste.studies.mps import shared_gpu
+    from adaste.runs.study.mps import shared_gpu
 
     with shared_gpu(print) if len(names) > 1 else nullcontext({}) as variables:
         processes = [started(name, engine, arguments, variables) for name in names]
@@ -168,8 +168,8 @@ def main() -> None:
         return
     import torch
 
-    from adaste.environment import environment
-    from adaste.files import write_atomically
+    from adaste._util.files import write_atomically
+    from adaste.runs.environment import environment
 
     arguments.device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
     rows = on_gpu(arguments) if arguments.device.startswith("cuda") else on_cpu(arguments)

@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from adaste.files import write_atomically
+from adaste._util.files import write_atomically
 from adaste.paper.collection import Run, collect
 from adaste.paper.figures import BESIDE_REAL
-from adaste.paper.places import place
+from adaste.paper.report.curves import TITLES
+from adaste.paper.report.texts.markdown import grid_of_family
+from adaste.paper.setups import place
 from adaste.paper.tables import TABLES, Table, family
-from adaste.report.curves import TITLES
-from adaste.report.texts.markdown import grid_of_family
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("reproducing", "inference")))
@@ -140,9 +140,9 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
 
 def main() -> None:
     """Write what has changed."""
-    from adaste.drawing import saved
-    from adaste.report.canvas import LOOK
-    from adaste.report.drawings import drawings
+    from adaste._util.drawing import saved
+    from adaste.paper.report.canvas import LOOK
+    from adaste.paper.report.drawings import drawings
 
     runs = collect(ROOT / "results").runs
     for page in PAGES:

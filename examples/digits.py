@@ -27,9 +27,9 @@ from torch.optim import SGD, Adam, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 import adaste
-from adaste.files import write_atomically
-from adaste.inspection import Summary, inspect_model
-from adaste.schedules import describe
+from adaste._util.files import write_atomically
+from adaste.estimators.schedules import describe
+from adaste.optim.summary import Summary, inspect_model
 
 try:
     from digits_results import CLASSES, TEST_SIZE, Outcome, picture, table

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
 import adaste
-from adaste.inspection import Summary
+from adaste.optim.summary import Summary
 
 TEST_SIZE = 500  # images
 CLASSES = 10

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from adaste.histogram import Histogram
-from adaste.paper.addresses import addresses_of
+from adaste.paper.cell_ids import addresses_of
 from adaste.paper.collection import Run
-from adaste.paper.places import PLACES
+from adaste.paper.setups import PLACES
 from adaste.paper.tables import FAMILIES
-from adaste.recipe import Recipe
-from adaste.records import Record
-from adaste.results import Result
+from adaste.recipes.recipe import Recipe
+from adaste.runs.folder import Result
+from adaste.runs.histogram import Histogram
+from adaste.training.records import Record
 
 HARDWARE = {"gpu": "NVIDIA H200", "processor": "some CPU", "torch": "2.11"}
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from adaste.data import Dataset, Split
-from adaste.distributed import ALONE, World
 from adaste.models import MLP, VGG
-from adaste.recipe import Recipe
-from adaste.recipes import recipe
-from adaste.records import Record
-from adaste.results import read_records
-from adaste.runs import SILENT, Observer, Options, run
-from adaste.train import Training
+from adaste.recipes.presets import recipe
+from adaste.recipes.recipe import Recipe
+from adaste.runs.folder import read_records
+from adaste.runs.run import SILENT, Observer, Options, run
+from adaste.training.distributed import ALONE, World
+from adaste.training.records import Record
+from adaste.training.trainer import Training
 from data.build import images_and_labels
 
 CPU = torch.device("cpu")

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 from small_runs import CPU
 
-from adaste import agreement
-from adaste.agreement import MOST_SECONDS, MOST_STEPS, Agreement
-from adaste.distributed import World
+from adaste.training import consensus as agreement
+from adaste.training.consensus import MOST_SECONDS, MOST_STEPS, Agreement
+from adaste.training.distributed import World
 
 
 @dataclass(frozen=True)

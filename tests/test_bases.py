@@ -6,8 +6,8 @@ import inspect
 import pytest
 import torch
 
-from adaste.bases import SGD, Adam, AdamW, Base, RMSprop
-from adaste.schedules import Cosine, Linear
+from adaste.estimators.schedules import Cosine, Linear
+from adaste.recipes.bases import SGD, Adam, AdamW, Base, RMSprop
 
 EXAMPLES = [
     SGD(0.3, momentum=0.8, weight_decay=0.01, nesterov=True),

@@ -13,9 +13,9 @@ from pages import ROOT
 
 from adaste.cli import main
 from adaste.data import load
-from adaste.recipe import Recipe
-from adaste.results import read_result
-from adaste.train import Training
+from adaste.recipes.recipe import Recipe
+from adaste.runs.folder import read_result
+from adaste.training.trainer import Training
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adaste.checkpoint import NAME, Checkpoints, RefusedCheckpointError, load
-from adaste.files import NotWrittenError
+from adaste._util.files import NotWrittenError
+from adaste.runs.checkpoint import NAME, Checkpoints, RefusedCheckpointError, load
 
 STATE = {"weights": torch.arange(6.0), "records": [{"loss": 1.5}], "epoch": 3}
 

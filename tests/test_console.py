@@ -8,16 +8,16 @@ import pytest
 import torch
 from rich.console import Console
 
-from adaste import console
-from adaste import terminal as displays
-from adaste.console import SELDOM, Lines, Plain, Several, duration, outcome
+from adaste.cli import console
+from adaste.cli import terminal as displays
+from adaste.cli.console import SELDOM, Lines, Plain, Several, duration, outcome
+from adaste.cli.terminal import Bar, LiveTable
 from adaste.data import load
-from adaste.recipes import recipe
-from adaste.results import Result
-from adaste.runs import run
-from adaste.studies.study import Job, State, Status
-from adaste.terminal import Bar, LiveTable
-from adaste.train import Record, Training
+from adaste.recipes.presets import recipe
+from adaste.runs.folder import Result
+from adaste.runs.run import run
+from adaste.runs.study.study import Job, State, Status
+from adaste.training.trainer import Record, Training
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import pytest
 import torch
 from small_runs import Listener, small_recipe, small_run, small_training
 
-from adaste.checkpoint import Checkpoints
-from adaste.failures import leaving_the_reason, read_problem
+from adaste._util.signals import StoppedError
 from adaste.paper.collection import collect
-from adaste.records import DivergedError
-from adaste.results import read_records, read_result
-from adaste.signals import StoppedError
+from adaste.runs.checkpoint import Checkpoints
+from adaste.runs.failures import leaving_the_reason, read_problem
+from adaste.runs.folder import read_records, read_result
+from adaste.training.records import DivergedError
 
 
 def test_a_gradient_that_is_not_finite_stops_with_epoch_step_and_names() -> None:
@@ -35,7 +35,7 @@ def test_a_gradient_that_is_not_finite_stops_with_epoch_step_and_names() -> None
 
 def test_a_loss_that_is_not_finite_stops_even_if_all_gradients_are(monkeypatch) -> None:
     """And no state is given any more, so that the last good checkpoint stays."""
-    monkeypatch.setattr("adaste.engine.step.loss", _infinite_in_the_ninth_step(training_step := []))
+    monkeypatch.setattr("adaste.training.step.loss", _infinite_in_the_ninth_step(training_step := []))
     training = small_training(small_recipe("full-precision"))
 
     def look() -> None:
@@ -51,7 +51,7 @@ def test_a_loss_that_is_not_finite_stops_even_if_all_gradients_are(monkeypatch) 
 
 
 def _infinite_in_the_ninth_step(calls):
-    from adaste.augment import loss
+    from adaste.data.augment import loss
 
     def value(*arguments):
         calls.append(0)
@@ -86,7 +86,7 @@ def test_latents_that_grow_without_end_are_reported_though_their_signs_are_weigh
 def test_a_run_that_diverges_says_where_and_keeps_its_last_good_checkpoint(tmp_path, kind, monkeypatch) -> None:
     made = small_recipe("full-precision", epochs=3)
     if kind == "loss":
-        monkeypatch.setattr("adaste.engine.step.loss", _infinite(after := []))
+        monkeypatch.setattr("adaste.training.step.loss", _infinite(after := []))
 
     def spoil(training) -> None:
         if (training.epoch, training.step) == (1, 2):
@@ -141,7 +141,7 @@ def test_the_reason_is_one_line_without_the_folder(tmp_path, monkeypatch) -> Non
 
 
 def _infinite(after: list[bool]) -> Callable[..., Any]:
-    from adaste.augment import loss
+    from adaste.data.augment import loss
 
     def value(*arguments: Any) -> Any:
         return loss(*arguments) + (math.inf if after else 0.0)

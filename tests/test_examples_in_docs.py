@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 import adaste
-from adaste.results import read_result
+from adaste.runs.folder import read_result
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste.files import NotWrittenError, folder_beside, remove_unfinished, write_atomically
+from adaste._util.files import NotWrittenError, folder_beside, remove_unfinished, write_atomically
 
 FULL = Path("/dev/full")
 
@@ -59,7 +59,7 @@ def test_a_full_disk_says_what_was_not_written_and_keeps_the_old_file(tmp_path):
 
 @pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
 def test_a_disk_that_is_really_full_is_reported_the_same_way(tmp_path, monkeypatch):
-    monkeypatch.setattr("adaste.files._sibling", lambda path: tmp_path / "full")
+    monkeypatch.setattr("adaste._util.files._sibling", lambda path: tmp_path / "full")
     monkeypatch.setattr("pathlib.Path.open", lambda path, mode: io.FileIO(FULL, "w"))
     with pytest.raises(NotWrittenError, match=r"No space left on device.*nothing was left"):
         write_atomically(tmp_path / "a", b"x" * 100_000)

@@ -10,14 +10,15 @@ from small_runs import small_data, timeless
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-import adaste.train
-from adaste.engine import Streaming, algorithms
+import adaste.training.trainer
 from adaste.models import VGG, ResNet
-from adaste.recipe import Recipe
-from adaste.recipes import recipe
-from adaste.records import Record
-from adaste.runs import Options, run
-from adaste.train import DivergedError, Training
+from adaste.recipes.presets import recipe
+from adaste.recipes.recipe import Recipe
+from adaste.runs.run import Options, run
+from adaste.training.determinism import algorithms
+from adaste.training.records import Record
+from adaste.training.streaming import Streaming
+from adaste.training.trainer import DivergedError, Training
 
 pytestmark = pytest.mark.gpu
 
@@ -126,7 +127,7 @@ def test_streamed_images_train_as_resident_ones(monkeypatch: pytest.MonkeyPatch)
     made = small(epochs=2)
     with algorithms(deterministic=True, device=GPU):
         _, resident = trained(made, "graph")
-        monkeypatch.setattr(adaste.train, "choose_feed", Streaming)
+        monkeypatch.setattr(adaste.training.trainer, "choose_feed", Streaming)
         training, streamed = trained(made, "graph")
     assert isinstance(training.feed, Streaming)
     assert timeless(streamed) == timeless(resident)
@@ -178,7 +179,7 @@ def test_a_run_on_the_gpu_leaves_results(tmp_path: Any) -> None:
 def test_the_fused_norm_is_batch_norm_residual_and_relu(
     dtype: torch.dtype, relu: bool, adds: bool, shape: tuple[int, int, int]
 ) -> None:
-    from adaste.kernels.norm import FastNorm
+    from adaste.models.kernels.norm import FastNorm
     from adaste.models.layers import Norm
 
     count, channels, side = shape
@@ -218,7 +219,7 @@ def test_the_fused_norm_is_batch_norm_residual_and_relu(
 
 
 def test_weight_gradients_beside_the_backward_pass_are_the_usual_ones() -> None:
-    from adaste.kernels.aside import Sidetrack
+    from adaste.models.kernels.side_stream import Sidetrack
     from adaste.models.layers import Convolution
 
     for channels, stride, kernel in [(3, 1, 3), (64, 2, 3), (64, 2, 1), (16, 1, 3)]:
@@ -240,13 +241,13 @@ def test_weight_gradients_beside_the_backward_pass_are_the_usual_ones() -> None:
 
 
 def test_a_weight_gradient_that_fails_does_not_spoil_the_capture_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adaste.kernels.aside import Sidetrack
+    from adaste.models.kernels.side_stream import Sidetrack
 
     def failing(dy: Tensor, *others: Any, **settings: Any) -> Any:
         dy.add(1)  # the other stream has begun
         raise InterruptedError
 
-    monkeypatch.setattr("adaste.kernels.aside._backward", failing)
+    monkeypatch.setattr("adaste.models.kernels.side_stream._backward", failing)
     sidetrack, images = Sidetrack(GPU), torch.ones(8, 8, 4, 4, device=GPU)
     weight = nn.Parameter(torch.ones(8, 8, 1, 1, device=GPU))
     # A stream that is not joined would be the error that is seen.

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from adaste._util.files import folder_beside
+from adaste._util.stale_dirs import BOOT, left_over, temporary_folder
 from adaste.data import load
 from adaste.data.cache import FOLDER
-from adaste.files import folder_beside
-from adaste.leftovers import BOOT, left_over, temporary_folder
 from data.build import write_cifar10
 
 pytestmark = pytest.mark.skipif(not BOOT.exists(), reason="this kernel does not name its starts")
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not BOOT.exists(), reason="this kernel does not 
 WRITER = """
 import sys
 from pathlib import Path
-from adaste.files import folder_beside
+from adaste._util.files import folder_beside
 with folder_beside(Path(sys.argv[1])) as folder:
     (folder / "half").write_bytes(b"half")
     print(folder, flush=True)
@@ -140,7 +140,7 @@ def test_many_writers_and_sweepers_at_once_never_lose_a_folder(tmp_path: Path) -
 
 def test_a_system_without_locks_of_this_kind_writes_all_the_same(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows, which has no such file either
-    monkeypatch.setattr("adaste.leftovers.BOOT", tmp_path / "no such file")
+    monkeypatch.setattr("adaste._util.stale_dirs.BOOT", tmp_path / "no such file")
     with folder_beside(tmp_path / "data") as folder:
         (folder / "content").touch()
         folder.rename(tmp_path / "data")

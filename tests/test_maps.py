@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.maps import DoubleWell, ForwardMap, HardTanh, Tanh, choose, same_sign, sign
+from adaste.estimators.maps import DoubleWell, ForwardMap, HardTanh, Tanh, choose, same_sign, sign
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
 reals = st.floats(-20, 20, allow_subnormal=False)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.noise import Noise
-from adaste.optimizer.parameters import TrainedParameter
-from adaste.optimizer.stepping import Method
+from adaste.estimators.noise import Noise
+from adaste.optim.parameters import TrainedParameter
+from adaste.optim.step import Method
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
 MANY = 100_000
@@ -168,7 +168,7 @@ def test_a_compiled_draw_of_a_small_type_gives_the_same_numbers(dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 def test_every_possible_word_of_bits_maps_strictly_inside(dtype, monkeypatch):
     for word in (0, 2**32 - 1):
-        monkeypatch.setattr("adaste.noise._scramble", lambda x, word=word: torch.as_tensor(x) * 0 + word)
+        monkeypatch.setattr("adaste.estimators.noise._scramble", lambda x, word=word: torch.as_tensor(x) * 0 + word)
         number = Noise().uniform(torch.empty(1, dtype=dtype)).item()
         assert 0 < number < 1
 

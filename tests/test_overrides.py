@@ -6,13 +6,13 @@ import re
 import pytest
 
 import adaste
-from adaste.augment import Crop, Flip
-from adaste.bases import SGD, AdamW
+from adaste.data.augment import Crop, Flip
+from adaste.estimators.schedules import Geometric, schedules_in
 from adaste.models import VGG, ResNet
-from adaste.overrides import override
-from adaste.recipe import Recipe
-from adaste.recipes import RECIPES, recipe
-from adaste.schedules import Geometric, schedules_in
+from adaste.recipes.bases import SGD, AdamW
+from adaste.recipes.overrides import override
+from adaste.recipes.presets import RECIPES, recipe
+from adaste.recipes.recipe import Recipe
 
 RECIPE = Recipe(
     data="cifar10",

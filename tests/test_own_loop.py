@@ -13,9 +13,9 @@ from torch.optim.lr_scheduler import LRScheduler
 
 import adaste
 from adaste.estimators import FanIn, FullPrecision, Scaled, Unit
-from adaste.methods import METHODS, Plan
-from adaste.recipes import recipe
-from adaste.schedules import Schedule, schedules_in
+from adaste.estimators.schedules import Schedule, schedules_in
+from adaste.recipes.methods import METHODS, Plan
+from adaste.recipes.presets import recipe
 
 every_method = pytest.mark.parametrize("method", METHODS)
 TEST, TRAIN, BATCH = slice(0, 500), slice(500, None), 64

@@ -6,11 +6,11 @@ import json
 import pytest
 
 import adaste
-from adaste.augment import Crop, Cutout, Flip, Mixup, RandomResizedCrop
-from adaste.bases import SGD, Adam
+from adaste.data.augment import Crop, Cutout, Flip, Mixup, RandomResizedCrop
+from adaste.estimators.schedules import Constant, Cosine, Geometric, Linear, Steps
 from adaste.models import MLP, VGG
-from adaste.recipe import Recipe
-from adaste.schedules import Constant, Cosine, Geometric, Linear, Steps
+from adaste.recipes.bases import SGD, Adam
+from adaste.recipes.recipe import Recipe
 
 RECIPE = Recipe(
     data="cifar10",

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import nn
 
 import adaste
-from adaste.bases import Base
-from adaste.methods import METHODS, Plan
+from adaste.estimators.schedules import Cosine, Geometric, Schedule, schedules_in
 from adaste.models import ImageShape
-from adaste.recipe import Recipe
-from adaste.recipes import RECIPES, SETTINGS, recipe
-from adaste.schedules import Cosine, Geometric, Schedule, schedules_in
+from adaste.recipes.bases import Base
+from adaste.recipes.methods import METHODS, Plan
+from adaste.recipes.presets import RECIPES, SETTINGS, recipe
+from adaste.recipes.recipe import Recipe
 
 # What the data of a setting look like when they reach the network.
 IMAGES = {

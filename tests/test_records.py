@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from adaste.recipe import Recipe
-from adaste.results import best_of, read_records, read_result
+from adaste.recipes.recipe import Recipe
+from adaste.runs.folder import best_of, read_records, read_result
 
 RUNS = sorted((Path(__file__).parents[1] / "results" / "runs").glob("*/"))
 

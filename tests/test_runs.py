@@ -24,13 +24,13 @@ from small_runs import (
     timeless,
 )
 
-from adaste.checkpoint import Checkpoints, load
-from adaste.distributed import World
 from adaste.estimators import StraightThrough
-from adaste.recipe import Recipe
-from adaste.records import Record
-from adaste.results import read_histogram, read_records, read_result
-from adaste.runs import Options, run
+from adaste.recipes.recipe import Recipe
+from adaste.runs.checkpoint import Checkpoints, load
+from adaste.runs.folder import read_histogram, read_records, read_result
+from adaste.runs.run import Options, run
+from adaste.training.distributed import World
+from adaste.training.records import Record
 
 pytestmark = pytest.mark.slow
 
@@ -286,7 +286,7 @@ def test_images_held_out_decide_which_epoch_is_best(tmp_path) -> None:
 
 
 def test_the_first_of_equally_good_epochs_is_the_best(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("adaste.records.Record.deciding", property(lambda record: 50.0))
+    monkeypatch.setattr("adaste.training.records.Record.deciding", property(lambda record: 50.0))
     assert small_run(small_recipe(), tmp_path).best_epoch == 0
     with safe_open(tmp_path / "best.safetensors", "pt") as file:
         assert json.loads(file.metadata()["adaste"])["record"]["epoch"] == 0
@@ -330,7 +330,7 @@ def test_options_are_checked_when_made(changes, message) -> None:
 
 
 def test_an_engine_this_machine_lacks_is_replaced_with_a_word(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("adaste.engine.ways.missing_compiler", lambda device: "a hammer")
+    monkeypatch.setattr("adaste.training.execution.missing_compiler", lambda device: "a hammer")
     listener = Listener()
     options = dataclasses.replace(EVERY_STEP, engine="compiled")
     run(small_recipe(), tmp_path, small_data(), device=CPU, options=options, observer=listener)

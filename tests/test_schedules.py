@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.schedules import (
+from adaste._util.serial import describe
+from adaste.estimators.schedules import (
     Constant,
     Cosine,
     Geometric,
@@ -21,7 +22,6 @@ from adaste.schedules import (
     Steps,
     added,
     at_step,
-    describe,
     now,
     schedules_in,
 )

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from adaste.cli import main
-from adaste.noise import Noise
-from adaste.recipe import Recipe
-from adaste.recipes import recipe
-from adaste.results import Result, read_result
-from adaste.seeds import over_seeds
-from adaste.studies.study import Job, State, Status
+from adaste.cli.seeds import over_seeds
+from adaste.estimators.noise import Noise
+from adaste.recipes.presets import recipe
+from adaste.recipes.recipe import Recipe
+from adaste.runs.folder import Result, read_result
+from adaste.runs.study.study import Job, State, Status
 
 pytestmark = pytest.mark.slow
 

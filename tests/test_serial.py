@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.admitted import ADMITTED
+from adaste._util.serial import brief, digest, from_json, from_plain, require_types, to_json, to_plain
+from adaste.estimators.schedules import Cosine, Geometric, Steps, added
 from adaste.models import VGG, ResNet
-from adaste.schedules import Cosine, Geometric, Steps, added
-from adaste.serial import brief, digest, from_json, from_plain, require_types, to_json, to_plain
+from adaste.recipes.registry import ADMITTED
 
 modest = settings(deadline=None, derandomize=True, max_examples=80)
 

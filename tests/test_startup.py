@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import adaste
-from adaste.startup import _cache_of_torch, forget_unlinked
+from adaste.cli.startup import _cache_of_torch, forget_unlinked
 
 PROGRAM = """
 import sys
-from adaste.startup import keep_byte_code
+from adaste.cli.startup import keep_byte_code
 keep_byte_code("something")
 import something
 print(sys.pycache_prefix, sys.dont_write_bytecode)
@@ -53,7 +53,7 @@ def test_a_home_that_cannot_be_written_to_is_no_error(tmp_path) -> None:
 
 
 def test_a_package_that_is_not_there_is_no_error(tmp_path) -> None:
-    from adaste.startup import keep_byte_code
+    from adaste.cli.startup import keep_byte_code
 
     before = sys.pycache_prefix
     keep_byte_code("there_is_no_such_package")

@@ -12,11 +12,11 @@ from rich.console import Console
 from terminals import terminal
 
 from adaste.cli import main
-from adaste.recipes import recipe
-from adaste.records import Record
-from adaste.studies.children import Ending
-from adaste.studies.study import Job, State, Study
-from adaste.terminal import LiveTable, shortened
+from adaste.cli.terminal import LiveTable, shortened
+from adaste.recipes.presets import recipe
+from adaste.runs.study.processes import Ending
+from adaste.runs.study.study import Job, State, Study
+from adaste.training.records import Record
 
 WIDTHS = [60, 80, 100, 160]
 LESSER = ["best", "loss", "flips", "images/s", "after"]

@@ -20,10 +20,10 @@ from torch import nn
 from train_in_world import recipes
 
 from adaste.data import Dataset
-from adaste.distributed import World, join_world, local_device, name_of_start
-from adaste.engine.evaluation import PADDING, evaluation_order
-from adaste.results import read_records
-from adaste.sync_norm import SynchronizedBatchNorm, synchronize_norms
+from adaste.runs.folder import read_records
+from adaste.training.distributed import World, join_world, local_device, name_of_start
+from adaste.training.evaluation import PADDING, evaluation_order
+from adaste.training.sync_norm import SynchronizedBatchNorm, synchronize_norms
 
 pytestmark = pytest.mark.slow
 

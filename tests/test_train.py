@@ -9,10 +9,10 @@ import torch
 from small_runs import CONVOLUTIONAL, CPU, small_data, small_recipe, small_training
 from torch.nn import functional as F
 
-from adaste.augment import order_of_epoch
-from adaste.distributed import World
-from adaste.records import Record
-from adaste.schedules import Cosine, Steps
+from adaste.data.augment import order_of_epoch
+from adaste.estimators.schedules import Cosine, Steps
+from adaste.training.distributed import World
+from adaste.training.records import Record
 
 
 def test_records_are_complete_and_finite() -> None:

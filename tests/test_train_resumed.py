@@ -15,8 +15,8 @@ from small_runs import (
     weights_of,
 )
 
-from adaste.augment import Crop, CutMix, Mixup
-from adaste.recipe import Recipe
+from adaste.data.augment import Crop, CutMix, Mixup
+from adaste.recipes.recipe import Recipe
 
 pytestmark = pytest.mark.slow
 

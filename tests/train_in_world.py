@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from small_runs import CPU, small_data, small_recipe
 
-from adaste.distributed import join_world, leave_world
-from adaste.engine import TrainingStep
 from adaste.models import MLP, VGG
-from adaste.recipe import Recipe
-from adaste.runs import Options, run
+from adaste.recipes.recipe import Recipe
+from adaste.runs.run import Options, run
+from adaste.training.distributed import join_world, leave_world
+from adaste.training.step import TrainingStep
 
 PLAIN = MLP(widths=(16,), norm_hidden=False, logits_norm=False)
 

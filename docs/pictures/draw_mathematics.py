@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from adaste.drawing import saved
-from adaste.files import write_atomically
-from adaste.mathematics.drawings import FIGURES, LOOK
+from adaste._util.drawing import saved
+from adaste._util.files import write_atomically
+from adaste.paper.mathematics.drawings import FIGURES, LOOK
 
 FOLDER = Path(__file__).parent
 

@@ -6,10 +6,10 @@ import statistics
 from pages import words
 from runs_in_words import Found, Reached, accuracy, below, flipped, published_of, runs_named
 
-from adaste.methods import RELEASED_RATE
 from adaste.paper.collection import Collection, Run
+from adaste.paper.report.cell_format import summary
 from adaste.paper.tables import TABLES
-from adaste.report.wording import summary
+from adaste.recipes.methods import RELEASED_RATE
 
 ALL_PLACES = ("cifar10-resnet18", "cifar10-vgg16", "cifar100-resnet18", "cifar100-vgg16")
 BINARY = {row.method for row in TABLES["table1"].rows} - {"full-precision"}

@@ -5,7 +5,7 @@ from runs_in_words import Found, Reached, accuracy, below, ends, flipped, publis
 
 from adaste.paper.cells import OverSeeds, best_test_accuracy
 from adaste.paper.collection import Collection, Run
-from adaste.report.wording import summary
+from adaste.paper.report.cell_format import summary
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from pages import ROOT
 from runs_in_words import Found, Reached, accuracy, below, best, ends, flipped, published_of
 
 from adaste.paper.collection import Collection
+from adaste.paper.report.cell_format import summary
 from adaste.paper.tables import TABLES
-from adaste.report.wording import summary
 
 
 def statistics_of(machine: str) -> dict[str, Any]:

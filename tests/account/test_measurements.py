@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pages import ROOT, words
 
-from adaste.methods import METHODS
+from adaste.recipes.methods import METHODS
 
 
 def record(name: str) -> Any:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from adaste.augment import Augmentation, CenterCrop, Crop, CutMix, Cutout, Flip, Mixup, RandomResizedCrop
+from adaste.data.augment import Augmentation, CenterCrop, Crop, CutMix, Cutout, Flip, Mixup, RandomResizedCrop
 
 modest = settings(deadline=None, derandomize=True, max_examples=40)
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.3, 0.25)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from adaste.augment import (
+from adaste.data.augment import (
     Augmentation,
     Batch,
     CenterCrop,

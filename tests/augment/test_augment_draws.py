@@ -9,7 +9,7 @@ from helpers_for_augment import augmentation, draw, modest, random_chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaste.augment import (
+from adaste.data.augment import (
     CenterCrop,
     Crop,
     CutMix,

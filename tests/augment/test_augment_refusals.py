@@ -7,7 +7,8 @@ import pytest
 import torch
 from helpers_for_augment import CHAINS, MEAN, STD, augmentation, draw, random_images
 
-from adaste.augment import (
+from adaste._util.serial import describe
+from adaste.data.augment import (
     Augmentation,
     CenterCrop,
     Crop,
@@ -21,7 +22,7 @@ from adaste.augment import (
     of_step,
     order_of_epoch,
 )
-from adaste.schedules import Constant, describe
+from adaste.estimators.schedules import Constant
 
 
 @pytest.mark.parametrize("chain", [chain for chain in CHAINS.values() if chain])

@@ -8,7 +8,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from adaste.results import read_result
+from adaste.runs.folder import read_result
 from data.build import write_cifar10
 
 pytestmark = pytest.mark.slow

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import adaste
-from adaste.admitted import ADMITTED
-from adaste.bases import Base
 from adaste.cli import main, options, parser
-from adaste.engine import Way
-from adaste.evaluate import NETWORKS
-from adaste.recipe import Recipe
-from adaste.recipes import RECIPES
-from adaste.runs import Options
+from adaste.recipes.bases import Base
+from adaste.recipes.presets import RECIPES
+from adaste.recipes.recipe import Recipe
+from adaste.recipes.registry import ADMITTED
+from adaste.runs.evaluate import NETWORKS
+from adaste.runs.run import Options
+from adaste.training.execution import Way
 
 
 def test_help_and_version_do_not_wait_for_torch() -> None:

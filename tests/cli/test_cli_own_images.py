@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from adaste.recipe import Recipe
-from adaste.results import read_result
+from adaste.recipes.recipe import Recipe
+from adaste.runs.folder import read_result
 
 SMALL = ["--epochs", "1", "--set", "batch=16", "--set", "precision=float32", "--threads", "1"]
 
@@ -97,7 +97,7 @@ def test_a_wrong_name_or_a_wrong_place_is_refused_in_one_line(call, tmp_path: Pa
     ],
 )
 def test_a_run_is_called_after_what_it_is(call, tmp_path: Path, recipe: str, changes: list[str], name: str) -> None:
-    from adaste.choosing import chosen_one
+    from adaste.cli.recipe_args import chosen_one
 
     (tmp_path / "my.json").write_text(call("show", "digits-mlp-adaste")[1])
     assert chosen_one(recipe, changes)[0] == name

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste.recipe import Recipe
+from adaste.recipes.recipe import Recipe
 
 
 def shown(call, *arguments: str) -> Recipe:

@@ -6,7 +6,7 @@ import pytest
 from paper_runs import a_recipe, a_run, write_run
 
 from adaste.cli import main
-from adaste.studies.study import folder_of
+from adaste.runs.study.study import folder_of
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ from types import ModuleType
 import pytest
 
 import adaste
-from adaste.recipe import Recipe
-from adaste.results import read_records, read_result
+from adaste.recipes.recipe import Recipe
+from adaste.runs.folder import read_records, read_result
 
 pytestmark = pytest.mark.slow
 

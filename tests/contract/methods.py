@@ -33,7 +33,7 @@ from adaste.estimators import (
     SoftmaxMirror,
     StraightThrough,
 )
-from adaste.schedules import Geometric, Linear, Sigmoid
+from adaste.estimators.schedules import Geometric, Linear, Sigmoid
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adaste._util.files import NotWrittenError
 from adaste.data import DataError, load
 from adaste.data.archives import Bounds, extract
-from adaste.files import NotWrittenError
 from data.build import pack, write_cifar10, write_tiny_imagenet
 
 

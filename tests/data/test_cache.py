@@ -9,10 +9,10 @@ import threading
 import numpy as np
 import pytest
 
+from adaste._util.files import NotWrittenError
 from adaste.data import DataError, load
 from adaste.data.cache import FOLDER, MANIFEST
 from adaste.data.pictures import DECODING
-from adaste.files import NotWrittenError
 from data.build import write_cifar10, write_class_folders, write_imagenette, write_mnist, write_tiny_imagenet
 
 ARRAYS = ["test-images.npy", "test-labels.npy", "train-images.npy", "train-labels.npy"]

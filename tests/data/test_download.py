@@ -11,9 +11,9 @@ from types import MappingProxyType
 
 import pytest
 
+from adaste._util.files import NotWrittenError
 from adaste.data import SOURCES, DataError, Download, get, load
 from adaste.data.download import Patience, fetch
-from adaste.files import NotWrittenError
 from data.build import write_cifar10
 
 CONTENT = bytes(range(256)) * 4_000

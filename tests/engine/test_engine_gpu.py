@@ -20,12 +20,14 @@ from small_runs import (
     weights_of,
 )
 
-from adaste.augment import Crop, Flip, Mixup
-from adaste.engine import Resident, Streaming, Way, algorithms
-from adaste.engine.streaming import _stream_of_copies
-from adaste.recipe import Recipe
-from adaste.records import DivergedError, Record
-from adaste.train import Training
+from adaste.data.augment import Crop, Flip, Mixup
+from adaste.recipes.recipe import Recipe
+from adaste.training.determinism import algorithms
+from adaste.training.execution import Way
+from adaste.training.feed import Resident
+from adaste.training.records import DivergedError, Record
+from adaste.training.streaming import Streaming, _stream_of_copies
+from adaste.training.trainer import Training
 
 pytestmark = pytest.mark.gpu
 
@@ -120,7 +122,7 @@ def test_streaming_equals_resident_to_the_last_bit(name: str, engine: str, monke
     resident = training_on_gpu(made, engine)
     assert isinstance(resident.feed, Resident)
     wanted = timeless(finished(resident))
-    monkeypatch.setattr("adaste.engine.feeds.SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("adaste.training.feeds.SHARE_OF_MEMORY", 0.0)
     streamed = training_on_gpu(made, engine)
     assert isinstance(streamed.feed, Streaming)
     assert timeless(finished(streamed)) == wanted
@@ -183,7 +185,7 @@ def test_a_device_without_a_number_has_the_stream_of_the_current_one() -> None:
 ON_THE_SECOND = """
 import torch
 from small_runs import small_data
-from adaste.engine import Streaming
+from adaste.training.streaming import Streaming
 torch.cuda.set_device(1)
 feed = Streaming(small_data().test, torch.device("cuda", 1), 5)
 feed.start(torch.arange(40).view(8, 5), 0)
@@ -204,7 +206,7 @@ def test_a_feed_on_the_second_device_takes_nothing_of_the_first() -> None:
 @pytest.mark.parametrize("streaming", [False, True], ids=["resident", "streaming"])
 def test_steps_never_wait_for_the_device(streaming: bool, monkeypatch) -> None:
     if streaming:
-        monkeypatch.setattr("adaste.engine.feeds.SHARE_OF_MEMORY", 0.0)
+        monkeypatch.setattr("adaste.training.feeds.SHARE_OF_MEMORY", 0.0)
     made = small_recipe("adaste-printed-annealed", network=CONVOLUTIONAL, augmentation=(Crop(1), Flip()))
     training, watched = training_on_gpu(made), 0
 

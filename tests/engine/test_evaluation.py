@@ -6,10 +6,13 @@ from small_runs import CONVOLUTIONAL, CPU, assert_same, small_data, small_recipe
 from torch import nn
 from torch.nn import functional as F
 
-from adaste.augment import Augmentation, Crop, Flip, of_step, order_of_epoch
-from adaste.distributed import ALONE
-from adaste.engine import Evaluation, NormEstimation, Resident, Walk, Way
+from adaste.data.augment import Augmentation, Crop, Flip, of_step, order_of_epoch
 from adaste.models import MLP
+from adaste.training.distributed import ALONE
+from adaste.training.evaluation import Evaluation, NormEstimation
+from adaste.training.execution import Way
+from adaste.training.feed import Resident
+from adaste.training.walk import Walk
 
 
 def _prepared(images) -> torch.Tensor:
@@ -20,7 +23,7 @@ def _prepared(images) -> torch.Tensor:
 @pytest.mark.parametrize("batch", [1, 7, 50, 53, 1000])
 @pytest.mark.parametrize("count", [1, 53])
 def test_an_evaluation_equals_a_plain_loop_for_any_batch(count, batch, monkeypatch) -> None:
-    monkeypatch.setattr("adaste.engine.evaluation.BATCH", batch)
+    monkeypatch.setattr("adaste.training.evaluation.BATCH", batch)
     data = small_data(test=count)
     training = small_training(small_recipe("full-precision", network=CONVOLUTIONAL, norm_always=False), data)
     next(training.run())

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_runs import CPU
 
-from adaste.engine.replay import WARM_UP, Replayed
+from adaste.training.cuda_graph import WARM_UP, Replayed
 
 
 class Pretended:

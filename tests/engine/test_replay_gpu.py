@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from adaste.engine.replay import WARM_UP, Replayed
+from adaste.training.cuda_graph import WARM_UP, Replayed
 
 pytestmark = pytest.mark.gpu
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 from small_runs import CONVOLUTIONAL, outcome, small_data, small_recipe, small_run, small_training, weights_of
 
-from adaste.augment import Crop, Flip
-from adaste.distributed import ALONE, World
-from adaste.engine import Choice, Way, algorithms, choose_way
-from adaste.engine.ways import WORTH_COMPILING
+from adaste.data.augment import Crop, Flip
 from adaste.models import VGG
-from adaste.runs import Options
+from adaste.runs.run import Options
+from adaste.training.determinism import algorithms
+from adaste.training.distributed import ALONE, World
+from adaste.training.execution import WORTH_COMPILING, Choice, Way, choose_way
 
 CPU, CUDA, MANY = torch.device("cpu"), torch.device("cuda"), WORTH_COMPILING
 TWO = World(0, 2)
@@ -40,7 +40,7 @@ TWO = World(0, 2)
     ],
 )
 def test_the_way_and_why_it_is_not_the_one_asked_for(asked, device, world, parameters, way, reason, monkeypatch):
-    monkeypatch.setattr("adaste.engine.ways.missing_compiler", lambda device: None)
+    monkeypatch.setattr("adaste.training.execution.missing_compiler", lambda device: None)
     choice = choose_way(asked, device=device, world=world, parameters=parameters)
     assert choice.way is way
     assert (choice.reason is None) if reason is None else (reason in choice.reason)

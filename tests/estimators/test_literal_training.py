@@ -28,7 +28,7 @@ from adaste.estimators import (
     SoftmaxMirror,
     StraightThrough,
 )
-from adaste.schedules import Constant, Cosine, Geometric, Linear, Schedule, Sigmoid, Steps
+from adaste.estimators.schedules import Constant, Cosine, Geometric, Linear, Schedule, Sigmoid, Steps
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ import pytest
 from helpers_for_faults import MADE
 from small_runs import Listener, outcome, small_run
 
-from adaste.checkpoint import Checkpoints
-from adaste.signals import StoppedError
+from adaste._util.signals import StoppedError
+from adaste.runs.checkpoint import Checkpoints
 
 pytestmark = pytest.mark.slow
 

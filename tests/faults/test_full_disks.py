@@ -10,8 +10,8 @@ import pytest
 from helpers_for_faults import MADE, ended, in_child
 from small_runs import Listener, outcome, small_run
 
-from adaste.checkpoint import Checkpoints, load
-from adaste.files import NotWrittenError
+from adaste._util.files import NotWrittenError
+from adaste.runs.checkpoint import Checkpoints, load
 
 
 def test_a_full_disk_is_reported_and_the_run_goes_on_later(tmp_path, whole, monkeypatch) -> None:
@@ -44,7 +44,7 @@ def test_metrics_that_cannot_be_written_are_reported(tmp_path, whole, monkeypatc
             file.write(content[: len(content) // 2])
         raise NotWrittenError(errno.ENOSPC, f"could not add to {path}")
 
-    monkeypatch.setattr("adaste.runs.append", full)
+    monkeypatch.setattr("adaste.runs.run.append", full)
     with pytest.raises(NotWrittenError, match=r"metrics\.jsonl"):
         small_run(MADE, tmp_path)
     monkeypatch.undo()

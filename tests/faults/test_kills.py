@@ -13,7 +13,7 @@ import pytest
 from helpers_for_faults import MADE, ended, in_child
 from small_runs import outcome, small_run
 
-from adaste.results import read_result
+from adaste.runs.folder import read_result
 
 pytestmark = pytest.mark.slow
 
@@ -35,15 +35,15 @@ def traced(folder: Path, phases: Path) -> None:
 
         return noted
 
-    import adaste.runs
-    from adaste.engine import TrainingStep
-    from adaste.train import Training
+    import adaste.runs.run
+    from adaste.training.step import TrainingStep
+    from adaste.training.trainer import Training
 
     phases.write_text("start")
     os.fsync = noting("writing", os.fsync)
     Path.replace = noting("renaming", Path.replace)
     Path.unlink = noting("removing", Path.unlink)
-    adaste.runs.append = noting("metrics", adaste.runs.append)
+    adaste.runs.run.append = noting("metrics", adaste.runs.run.append)
     Training._record = noting("evaluating", Training._record)
     TrainingStep.__call__ = noting("step", TrainingStep.__call__)
     small_run(MADE, folder)
@@ -89,15 +89,16 @@ def test_a_run_killed_in_a_given_phase_ends_as_if_it_had_not_been(tmp_path, whol
 
 
 def _dying(folder: Path, phase: str, occasion: int) -> None:
-    import adaste.runs
-    from adaste.engine import Evaluation, TrainingStep
+    import adaste.runs.run
+    from adaste.training.evaluation import Evaluation
+    from adaste.training.step import TrainingStep
 
     owner, name = {
         "step": (TrainingStep, "_step"),
         "writing": (os, "fsync"),
         "renaming": (Path, "replace"),
         "removing": (Path, "unlink"),
-        "metrics": (adaste.runs, "append"),
+        "metrics": (adaste.runs.run, "append"),
         "evaluating": (Evaluation, "__call__"),
     }[phase]
     function, calls = getattr(owner, name), Counter()

@@ -10,12 +10,12 @@ import pytest
 from helpers_for_faults import MADE
 from small_runs import Listener, outcome, small_run
 
-from adaste.checkpoint import Checkpoints
-from adaste.engine import TrainingStep
-from adaste.results import read_records, read_result
-from adaste.runs import Options
-from adaste.signals import StoppedError
-from adaste.train import Training
+from adaste._util.signals import StoppedError
+from adaste.runs.checkpoint import Checkpoints
+from adaste.runs.folder import read_records, read_result
+from adaste.runs.run import Options
+from adaste.training.step import TrainingStep
+from adaste.training.trainer import Training
 
 pytestmark = pytest.mark.slow
 

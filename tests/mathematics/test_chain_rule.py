@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaste.mathematics import chain_rule
+from adaste.paper.mathematics import chain_rule
 
 modest = settings(deadline=None, derandomize=True, max_examples=100)
 latents = st.floats(-5, 5, allow_subnormal=False)

@@ -8,9 +8,9 @@ pytest.importorskip("matplotlib", reason="the drawings need matplotlib, which is
 import matplotlib
 from matplotlib.figure import Figure
 
-from adaste.drawing import saved
-from adaste.extras import MissingPackageError
-from adaste.mathematics import drawings
+from adaste._util.drawing import saved
+from adaste._util.extras import MissingPackageError
+from adaste.paper.mathematics import drawings
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.mathematics import drift
+from adaste.paper.mathematics import drift
 
 modest = settings(deadline=None, derandomize=True, max_examples=100)
 DRAWS = torch.randn(1_000_000, generator=torch.Generator().manual_seed(7), dtype=torch.float64)

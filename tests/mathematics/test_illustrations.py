@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from adaste.mathematics.illustrations import adaptive_slopes, map_curves
+from adaste.paper.mathematics.illustrations import adaptive_slopes, map_curves
 
 
 def test_panels_show_what_the_caption_of_figure_one_says():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.mathematics import chain_rule, mirror
+from adaste.paper.mathematics import chain_rule, mirror
 
 pytestmark = pytest.mark.slow
 

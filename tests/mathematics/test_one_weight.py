@@ -6,8 +6,16 @@ import pytest
 import torch
 
 import adaste
-from adaste.mathematics import drift
-from adaste.mathematics.one_weight import RULES, Rule, compare, follow, noisy_gradients, share_flipped, share_right
+from adaste.paper.mathematics import drift
+from adaste.paper.mathematics.one_weight import (
+    RULES,
+    Rule,
+    compare,
+    follow,
+    noisy_gradients,
+    share_flipped,
+    share_right,
+)
 
 pytestmark = pytest.mark.slow
 

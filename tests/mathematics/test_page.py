@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import adaste
-from adaste.mathematics import drift, one_weight, steepest
-from adaste.mathematics.drawings import FIGURES
-from adaste.mathematics.illustrations import adaptive_slopes
+from adaste.paper.mathematics import drift, one_weight, steepest
+from adaste.paper.mathematics.drawings import FIGURES
+from adaste.paper.mathematics.illustrations import adaptive_slopes
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def test_every_function_the_page_names_exists():
     names = [pair for pair in re.findall(r"`([a-z_]+)\.([a-z_]+)`", PAGE) if pair[0] != "adaste"]
     assert len(names) > 20
     for module, function in names:
-        assert callable(getattr(importlib.import_module(f"adaste.mathematics.{module}"), function))
+        assert callable(getattr(importlib.import_module(f"adaste.paper.mathematics.{module}"), function))
 
 
 def test_every_picture_is_drawn_embedded_and_committed():

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import adaste
-from adaste.maps import ForwardMap
-from adaste.mathematics import relaxation as rx
+from adaste.estimators.maps import ForwardMap
+from adaste.paper.mathematics import relaxation as rx
 
 pytestmark = pytest.mark.slow
 

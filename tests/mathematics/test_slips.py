@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import adaste
-from adaste.mathematics import chain_rule, mirror, steepest
+from adaste.paper.mathematics import chain_rule, mirror, steepest
 
 WEIGHTS = torch.linspace(-1, 1, 20001, dtype=torch.float64)
 THETAS = (-1.1, -0.4, 0.2, 0.7)

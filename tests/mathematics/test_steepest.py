@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.mathematics import steepest
+from adaste.paper.mathematics import steepest
 
 modest = settings(deadline=None, derandomize=True, max_examples=80)
 SHAPES = [(0.3, 0.01), (1.0, 0.01), (10.0, 0.01), (50.0, 0.01), (0.5, 0.8), (4.0, 0.2)]

@@ -5,7 +5,7 @@ import torch
 from contract.methods import small_model
 from latent_optimizers import make
 
-from adaste.optimizer.guard import GradientGuard, NonFiniteGradientError
+from adaste.optim.guards import GradientGuard, NonFiniteGradientError
 
 CPU = torch.device("cpu")
 

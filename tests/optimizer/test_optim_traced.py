@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adaste import AdaSTE, Geometric, LatentOptimizer
-from adaste.optimizer.guard import NonFiniteGradientError
+from adaste.optim.guards import NonFiniteGradientError
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from contract.methods import METHODS, Method, every_method, latents, small_model
 from latent_optimizers import every_base, make
 
 from adaste import FullPrecision
-from adaste.optimizer.rules import RULES
-from adaste.optimizer.stepping import fused_step
+from adaste.optim.rules import RULES
+from adaste.optim.step import fused_step
 
 
 def assert_the_rule_trains_alike(base) -> None:

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from contract.methods import METHODS, latents, small_model, train
 
-from adaste.optimizer.shards import first_element, local, whole
+from adaste.optim.sharding import first_element, local, whole
 
 
 @pytest.fixture

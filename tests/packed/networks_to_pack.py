@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from adaste.maps import sign
+from adaste.estimators.maps import sign
 from adaste.packed.graph import INPUT, Graph
 from adaste.packed.module import PackedNetwork
 from adaste.packed.node import Node, Shape

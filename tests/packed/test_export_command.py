@@ -14,15 +14,15 @@ from networks_to_pack import assert_same, every_operation, logits_of
 from small_runs import small_data, small_recipe, small_run
 
 import adaste
-from adaste.augment import Augmentation
 from adaste.cli import main
 from adaste.data import load
-from adaste.evaluate import network_of_run, restore
-from adaste.exporting import export, graph_of_run
+from adaste.data.augment import Augmentation
 from adaste.packed.format import to_bytes
 from adaste.packed.node import Weighted
 from adaste.packed.onnx_int8 import to_int8_onnx
-from adaste.results import read_result
+from adaste.runs.evaluate import network_of_run, restore
+from adaste.runs.export import export, graph_of_run
+from adaste.runs.folder import read_result
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from adaste.packed.building import BATCH, Builder, Constant, Value
 from adaste.packed.calls import CALLS
+from adaste.packed.graph_builder import BATCH, Builder, Constant, Value
 from adaste.packed.nodes import Affine, AveragePool, Convolution, MaxPool
 
 ATEN = torch.ops.aten

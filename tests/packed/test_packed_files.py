@@ -12,11 +12,11 @@ from networks_to_pack import every_operation, tiny_graph
 from safetensors.numpy import load as load_safetensors
 
 import adaste
-from adaste.packed.container import read_container, short, write_container
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.packed.graph import Graph
 from adaste.packed.node import LARGEST
 from adaste.packed.nodes import Flatten, MaxPool
+from adaste.packed.safetensors import read_container, short, write_container
 
 TINY = to_bytes(tiny_graph())
 WHOLE = to_bytes(every_operation())

@@ -20,11 +20,11 @@ from PIL import Image
 from small_runs import small_data, small_recipe, small_run
 
 import adaste
+from adaste._util.untrusted import BEGINNINGS
 from adaste.data.pictures import read_square
-from adaste.evaluate import network_of_run
-from adaste.exporting import export
 from adaste.packed.format import from_bytes, to_bytes
-from adaste.untrusted import BEGINNINGS
+from adaste.runs.evaluate import network_of_run
+from adaste.runs.export import export
 
 runtime = pytest.importorskip("adaste_runtime", reason="the runtime is not built: make .venv/runtime")
 

@@ -15,11 +15,11 @@ from torch.nn import functional as F
 
 import adaste
 from adaste.models import MLP, VGG, ImageShape, ResNet
-from adaste.network import in_precision
 from adaste.packed.format import from_bytes
 from adaste.packed.module import PackedNetwork
 from adaste.packed.node import Weighted
 from adaste.packed.onnx_file import to_onnx
+from adaste.training.network import in_precision
 
 pytestmark = pytest.mark.slow
 

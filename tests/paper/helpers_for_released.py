@@ -3,8 +3,8 @@
 import pytest
 from paper_runs import a_recipe
 
-from adaste.paper.places import PLACES
-from adaste.recipe import Recipe
+from adaste.paper.setups import PLACES
+from adaste.recipes.recipe import Recipe
 
 CIFAR_10_R, CIFAR_10_V = "cifar10-resnet18", "cifar10-vgg16"
 CIFAR_100_R, CIFAR_100_V = "cifar100-resnet18", "cifar100-vgg16"

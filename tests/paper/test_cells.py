@@ -7,7 +7,7 @@ from paper_runs import a_recipe, a_run
 
 from adaste.paper.cells import Cell, OverSeeds, best_test_accuracy, cells_of, hardware_of, of_one_length
 from adaste.paper.collection import Run
-from adaste.paper.places import PLACES
+from adaste.paper.setups import PLACES
 from adaste.paper.tables import FAMILIES, TABLES, Row
 
 HERE = "cifar10-resnet18"

@@ -14,10 +14,10 @@ from paper_runs import a_recipe, a_run, write_run
 
 from adaste import __version__
 from adaste.paper import collection
-from adaste.paper.addresses import Address
+from adaste.paper.cell_ids import Address
 from adaste.paper.collection import Run, collect, read_run
-from adaste.records import Record
-from adaste.results import read_records
+from adaste.runs.folder import read_records
+from adaste.training.records import Record
 
 
 def written(root: Path, name: str = "one", **changes: int) -> tuple[Run, Path]:

@@ -8,13 +8,13 @@ from itertools import groupby
 import pytest
 from paper_runs import a_recipe
 
-from adaste.paper.addresses import Address, addresses_of
+from adaste.estimators.schedules import schedules_in
+from adaste.paper.cell_ids import Address, addresses_of
 from adaste.paper.figures import FIGURES
-from adaste.paper.places import PLACES, place
+from adaste.paper.setups import PLACES, place
 from adaste.paper.tables import FAMILIES, TABLES, family
-from adaste.recipe import Recipe
-from adaste.recipes import SETTINGS, recipe
-from adaste.schedules import schedules_in
+from adaste.recipes.presets import SETTINGS, recipe
+from adaste.recipes.recipe import Recipe
 
 pytestmark = pytest.mark.slow
 

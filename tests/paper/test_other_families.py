@@ -5,15 +5,15 @@ import math
 import pytest
 from paper_runs import a_recipe
 
-from adaste.augment import Mixup
-from adaste.bases import SGD
+from adaste.data.augment import Mixup
 from adaste.estimators import AdaSTE, BayesBiNN, PrintedSlope, ReleasedSlope, StraightThrough
-from adaste.paper.ablation import ABLATION, TITLES
-from adaste.paper.ours import OURS
-from adaste.paper.places import PLACES
-from adaste.paper.printed import PAPER
-from adaste.paper.released import RELEASED
-from adaste.schedules import Cosine, Geometric
+from adaste.estimators.schedules import Cosine, Geometric
+from adaste.paper.families.ablation import ABLATION, TITLES
+from adaste.paper.families.ours import OURS
+from adaste.paper.families.printed import PAPER
+from adaste.paper.families.released import RELEASED
+from adaste.paper.setups import PLACES
+from adaste.recipes.bases import SGD
 
 HERE = PLACES["cifar10-resnet18"]
 every_place = pytest.mark.parametrize("where", PLACES)

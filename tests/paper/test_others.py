@@ -7,11 +7,11 @@ from typing import Any
 from paper_runs import a_recipe, a_run
 
 from adaste.estimators import AdaSTE, StraightThrough
-from adaste.noise import Noise
+from adaste.estimators.noise import Noise
+from adaste.estimators.schedules import Geometric
 from adaste.paper.collection import Run
-from adaste.paper.others import others_of
-from adaste.recipe import Recipe
-from adaste.schedules import Geometric
+from adaste.paper.custom_recipes import others_of
+from adaste.recipes.recipe import Recipe
 
 PLACE = "cifar10-resnet18"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from adaste.paper.places import PLACES
 from adaste.paper.published import ADDED, QUOTED, RERUN, Published, read_row
+from adaste.paper.setups import PLACES
 from adaste.paper.tables import TABLES, Table
 
 V10, R10, V100, R100, TINY, NETTE = PLACES

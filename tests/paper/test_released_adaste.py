@@ -6,10 +6,10 @@ import pytest
 import torch
 from helpers_for_released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, NETTE, TINY, every_place, released
 
-from adaste.bases import SGD
 from adaste.estimators import AdaSTE, BayesBiNN, ReleasedSlope
-from adaste.paper.places import PLACES
-from adaste.schedules import Schedule
+from adaste.estimators.schedules import Schedule
+from adaste.paper.setups import PLACES
+from adaste.recipes.bases import SGD
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 import torch
 from helpers_for_released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, TINY, every_place, released
 
-from adaste.bases import SGD, Adam
 from adaste.estimators import PMF, FullPrecision, MirrorDescent, SoftmaxMirror, StraightThrough, TanhMirror
-from adaste.schedules import Geometric, Steps
+from adaste.estimators.schedules import Geometric, Steps
+from adaste.recipes.bases import SGD, Adam
 
 # Learning rate, its factor at a drop, and beta at the end, as the scripts of md-bnn and pmf have them.
 TUNED = {

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from adaste.models import ImageShape
-from adaste.paper.places import PLACES, Place
+from adaste.optim.partition import binary_weights
+from adaste.paper.setups import PLACES, Place
 from adaste.paper.tables import FAMILIES
-from adaste.recipe import Recipe
-from adaste.weights import binary_weights
+from adaste.recipes.recipe import Recipe
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ import math
 import pytest
 from helpers_for_released import CIFAR_10_R, every_place, released
 
-from adaste.bases import Adam
 from adaste.estimators import ProxQuant
-from adaste.paper.places import PLACES
-from adaste.schedules import Linear, Schedule, Steps
+from adaste.estimators.schedules import Linear, Schedule, Steps
+from adaste.paper.setups import PLACES
+from adaste.recipes.bases import Adam
 
 
 @every_place

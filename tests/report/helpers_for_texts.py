@@ -7,7 +7,7 @@ import io
 from paper_runs import a_recipe, a_run
 
 from adaste.paper.collection import Run
-from adaste.paper.released import RELEASED
+from adaste.paper.families.released import RELEASED
 from adaste.paper.tables import TABLES
 
 TABLE = dataclasses.replace(TABLES["table1"], families=(RELEASED,))

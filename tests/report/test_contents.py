@@ -15,9 +15,9 @@ from paper_runs import a_recipe, a_run, write_run
 
 from adaste.cli import main
 from adaste.paper.collection import Collection, Problem, Run, collect
+from adaste.paper.report.contents import contents, finite
+from adaste.paper.report.page import as_script, page
 from adaste.paper.tables import FAMILIES
-from adaste.report.contents import contents, finite
-from adaste.report.page import as_script, page
 
 pytestmark = pytest.mark.slow
 

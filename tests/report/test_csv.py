@@ -3,7 +3,7 @@
 from helpers_for_texts import annealed, entries
 
 from adaste.paper.collection import Collection
-from adaste.report.texts.csv_file import all_csv
+from adaste.paper.report.texts.csv_file import all_csv
 
 
 def test_csv_has_all_numbers_and_digests_of_every_length() -> None:

@@ -6,10 +6,10 @@ import pytest
 from paper_runs import a_recipe, a_run
 
 from adaste.paper.collection import Run
+from adaste.paper.families.released import RELEASED
 from adaste.paper.figures import FIGURES, Figure, Panel
-from adaste.paper.places import PLACES
-from adaste.paper.released import RELEASED
-from adaste.report.curves import TITLES, Curve, curves_of, label, note_on_lengths
+from adaste.paper.report.curves import TITLES, Curve, curves_of, label, note_on_lengths
+from adaste.paper.setups import PLACES
 
 PANEL = Panel(PLACES["cifar10-resnet18"], "test_accuracy", ("bayesbinn", "adaste"))
 FIGURE = Figure("figure0", "A small one", (PANEL,), epochs=3)

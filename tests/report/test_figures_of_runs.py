@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from paper_runs import a_recipe, a_run
 
-from adaste.extras import MissingPackageError
+from adaste._util.extras import MissingPackageError
 from adaste.paper.collection import Collection, Run
 from adaste.paper.figures import FIGURES
-from adaste.paper.places import PLACES
+from adaste.paper.report.drawings import draw_all, drawings
+from adaste.paper.setups import PLACES
 from adaste.paper.tables import FAMILIES, TABLES
-from adaste.report.drawings import draw_all, drawings
 
 matplotlib = pytest.importorskip("matplotlib", reason="figures are optional")
-canvas = pytest.importorskip("adaste.report.canvas")
+canvas = pytest.importorskip("adaste.paper.report.canvas")
 
 pytestmark = pytest.mark.slow
 
@@ -183,10 +183,10 @@ def test_figures_1_and_2_are_drawn_where_the_paper_is_shown(tmp_path: Path) -> N
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import adaste.report
+    import adaste.paper.report
 
-    monkeypatch.delattr(adaste.report, "canvas")
-    for name in [name for name in sys.modules if name.startswith(("adaste.report.canvas", "matplotlib"))]:
+    monkeypatch.delattr(adaste.paper.report, "canvas")
+    for name in [name for name in sys.modules if name.startswith(("adaste.paper.report.canvas", "matplotlib"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(

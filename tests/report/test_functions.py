@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from adaste.mathematics.illustrations import adaptive_slopes, map_curves
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
-from adaste.report.functions import functions
+from adaste.paper.mathematics.illustrations import adaptive_slopes, map_curves
+from adaste.paper.report.functions import functions
 
 SHORT = 5.1e-4  # four significant digits
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from helpers_for_texts import TABLE, annealed, runs_of
 
+from adaste.paper.report.texts.latex import latex
 from adaste.paper.tables import TABLES, Table
-from adaste.report.texts.latex import latex
 
 
 def test_latex_has_the_same_cells_in_its_own_signs() -> None:

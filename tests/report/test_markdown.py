@@ -5,9 +5,9 @@ import re
 
 from helpers_for_texts import TABLE, annealed, runs_of
 
-from adaste.paper.released import RELEASED
+from adaste.paper.families.released import RELEASED
+from adaste.paper.report.texts.markdown import markdown
 from adaste.paper.tables import TABLES
-from adaste.report.texts.markdown import markdown
 
 RESNET, TINY = "CIFAR-10 ResNet-18", "Tiny ImageNet ResNet-18"
 

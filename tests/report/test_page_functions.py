@@ -10,7 +10,7 @@ import pytest
 from small_report import write_unfinished
 
 from adaste.cli import main
-from adaste.report.functions import functions
+from adaste.paper.report.functions import functions
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

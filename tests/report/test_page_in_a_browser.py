@@ -12,8 +12,8 @@ from small_report import HOSTILE, RESNET, write_unfinished
 from waiting import wait_until
 
 from adaste.cli import main
+from adaste.paper.report.cell_format import OTHERS, heading
 from adaste.paper.tables import TABLES
-from adaste.report.wording import OTHERS, heading
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -9,8 +9,8 @@ import pytest
 from page_parts import own_run, page_of
 from waiting import wait_until
 
-from adaste.histogram import Histogram
 from adaste.paper.collection import Run
+from adaste.runs.histogram import Histogram
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -11,7 +11,7 @@ from page_parts import SVG, own_run, page_of, saved_by, texts_in
 from paper_runs import a_recipe
 from small_report import RESNET
 
-from adaste.histogram import Histogram
+from adaste.runs.histogram import Histogram
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

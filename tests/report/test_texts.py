@@ -9,7 +9,7 @@ from helpers_for_texts import annealed, entries
 from paper_runs import a_recipe, a_run
 
 from adaste.paper.collection import Collection, Problem, Run
-from adaste.report.texts import TEXTS
+from adaste.paper.report.texts import TEXTS
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from paper_runs import a_recipe, a_run
 
 from adaste.paper.collection import Collection, Run
+from adaste.paper.report.cell_format import grid
+from adaste.paper.report.contents import contents
 from adaste.paper.tables import FAMILIES, TABLES
-from adaste.report.contents import contents
-from adaste.report.wording import grid
 
 PLACE = "cifar10-resnet18"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from adaste.paper.report.cell_format import difference, heading
 from adaste.paper.tables import TABLES
-from adaste.report.wording import difference, heading
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from programs import program
 
+from adaste._util.stale_dirs import BOOT
 from adaste.cli import main, options
-from adaste.leftovers import BOOT
-from adaste.studies.mps import shared_gpu
+from adaste.runs.study.mps import shared_gpu
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_an_empty_folder")]
 
@@ -39,7 +39,7 @@ def test_the_service_has_folders_of_its_own_and_is_stopped_whatever_happens(cont
 
 STUDY = """
 import sys
-from adaste.studies.mps import PIPES, shared_gpu
+from adaste.runs.study.mps import PIPES, shared_gpu
 with shared_gpu(print) as variables:
     print(variables[PIPES], flush=True)
     sys.stdin.read()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from waiting import soon, wait_until
 
-from adaste.locks import alone_in
-from adaste.studies.nodes import Work, make
+from adaste._util.locks import alone_in
+from adaste.runs.study.ray_worker import Work, make
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 

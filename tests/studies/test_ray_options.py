@@ -14,9 +14,9 @@ import pytest
 
 from adaste.cli import main
 from adaste.cli.running import _gpu_share
-from adaste.studies import connecting
-from adaste.studies.cluster import RETRIES, Cluster
-from adaste.studies.connecting import connected
+from adaste.runs.study import connecting
+from adaste.runs.study.ray_connect import connected
+from adaste.runs.study.ray_runner import RETRIES, Cluster
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray"),

@@ -20,12 +20,12 @@ from waiting import soon, wait_until
 import adaste
 from adaste.cli import main
 from adaste.data import load
-from adaste.recipes import recipe
-from adaste.results import read_records, read_result
-from adaste.runs import USUAL
-from adaste.studies.cluster import Cluster
-from adaste.studies.connecting import connected
-from adaste.studies.study import Job, State, Status, Study, folder_of
+from adaste.recipes.presets import recipe
+from adaste.runs.folder import read_records, read_result
+from adaste.runs.run import USUAL
+from adaste.runs.study.ray_connect import connected
+from adaste.runs.study.ray_runner import Cluster
+from adaste.runs.study.study import Job, State, Status, Study, folder_of
 
 pytestmark = [
     pytest.mark.ray,

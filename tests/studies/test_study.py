@@ -13,13 +13,13 @@ from programs import program
 from small_runs import small_recipe, small_run
 from waiting import soon, wait_until
 
+from adaste._util.locks import alone_in, is_taken
 from adaste.cli import main
-from adaste.failures import leave_problem, read_problem
-from adaste.locks import alone_in, is_taken
-from adaste.recipes import recipe
-from adaste.results import read_records, read_result
-from adaste.studies.children import Child
-from adaste.studies.study import Job, Processes, State, Status, Study, folder_of
+from adaste.recipes.presets import recipe
+from adaste.runs.failures import leave_problem, read_problem
+from adaste.runs.folder import read_records, read_result
+from adaste.runs.study.processes import Child
+from adaste.runs.study.study import Job, Processes, State, Status, Study, folder_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_an_empty_folder")]
 
@@ -177,7 +177,9 @@ def test_a_killed_child_and_a_folder_that_cannot_be_made_have_failed(
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels leave children alone")
 def test_a_child_does_not_outlive_the_process_that_looks_after_it(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text(recipe("digits-mlp-adaste", epochs=100_000).to_json())
-    text = "import pathlib, time; from adaste.studies.children import Child; Child(pathlib.Path('.')); time.sleep(100)"
+    text = (
+        "import pathlib, time; from adaste.runs.study.processes import Child; Child(pathlib.Path('.')); time.sleep(100)"
+    )
     parent = subprocess.Popen([sys.executable, "-c", text])
     try:
         wait_until(lambda: len(read_records(tmp_path)) > 0)
@@ -190,7 +192,7 @@ def test_a_child_does_not_outlive_the_process_that_looks_after_it(tmp_path: Path
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels leave children alone")
 def test_a_child_whose_parent_is_gone_already_does_not_start(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-m", "adaste.tied", "-1", "list", "recipes"], capture_output=True)
+    ended = subprocess.run([sys.executable, "-m", "adaste.cli.worker", "-1", "list", "recipes"], capture_output=True)
     assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, b"")
 
 
@@ -204,7 +206,7 @@ def test_children_get_options_variables_and_a_log_whose_last_line_is_the_problem
     (status,) = Study([mine, mine], processes).run(lambda statuses: None)
     first, last = (mine.folder / "log.txt").read_text().splitlines()
     training = f"train {mine.folder}/recipe.json --folder {mine.folder} --keep 3 more"
-    assert first == f"-P -m adaste.tied {os.getpid()} {training}"
+    assert first == f"-P -m adaste.cli.worker {os.getpid()} {training}"
     assert (last, status.problem) == ("error: of this kind", "of this kind")
 
 

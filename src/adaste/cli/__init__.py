@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 
 import adaste
+from adaste._util.extras import MissingPackageError
+from adaste._util.untrusted import printable
 from adaste.cli import data, evaluate, export, lists, report, reproduce, study, train
 from adaste.cli.options import examples
-from adaste.extras import MissingPackageError
-from adaste.startup import keep_byte_code
-from adaste.untrusted import printable
+from adaste.cli.startup import keep_byte_code
 
 EXAMPLES = examples(
     "adaste list recipes                             what there is",

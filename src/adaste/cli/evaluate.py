@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
-from adaste.startup import forget_unlinked
+from adaste.cli.startup import forget_unlinked
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +39,7 @@ def act(arguments: argparse.Namespace) -> int:
 def _evaluate(run: Path, device: "torch.device", arguments: argparse.Namespace) -> None:
     """Evaluate a run, and print the outcome beside what it had recorded."""
     from adaste.data import load
-    from adaste.evaluate import evaluate, network_of_run
+    from adaste.runs.evaluate import evaluate, network_of_run
 
     exported = network_of_run(run, arguments.network)
     dataset = load(exported.recipe.data, arguments.data)

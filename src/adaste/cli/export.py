@@ -34,8 +34,8 @@ def add_to(commands: options.Commands) -> None:
 def act(arguments: argparse.Namespace) -> int:
     """Export, and print how large the file is."""
     from adaste.data import load
-    from adaste.evaluate import network_of_run
-    from adaste.exporting import export
+    from adaste.runs.evaluate import network_of_run
+    from adaste.runs.export import export
 
     if len(arguments.runs) > 1:
         raise ValueError(f"a file holds the network of one run, got {', '.join(map(str, arguments.runs))}: choose one")

@@ -55,7 +55,7 @@ def list_some(arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> int:
     """Print a recipe."""
-    from adaste.choosing import chosen_one
+    from adaste.cli.recipe_args import chosen_one
 
     _, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
     print(recipe.to_json())
@@ -64,15 +64,15 @@ def show(arguments: argparse.Namespace) -> int:
 
 def methods(text: str, every: bool) -> None:
     """The last part of recipes' names."""
-    from adaste.methods import METHODS
+    from adaste.recipes.methods import METHODS
 
     columns([(name, method.title) for name, method in METHODS.items()], text)
 
 
 def networks(text: str, every: bool) -> None:
     """The middle part of recipes' names."""
-    from adaste.recipes import SETTINGS
-    from adaste.serial import brief
+    from adaste._util.serial import brief
+    from adaste.recipes.presets import SETTINGS
 
     where: dict[tuple[str, str], list[str]] = {}
     for data, setting in SETTINGS.items():
@@ -90,8 +90,8 @@ def data(text: str, every: bool) -> None:
 
 def recipes(text: str, every: bool) -> None:
     """The three tables that make recipes; each by its name where all or some are asked for."""
-    from adaste.methods import METHODS
-    from adaste.recipes import RECIPES, SETTINGS
+    from adaste.recipes.methods import METHODS
+    from adaste.recipes.presets import RECIPES, SETTINGS
 
     if every or text:
         columns([(preset.name, preset.description) for preset in RECIPES.values()], text)
@@ -106,7 +106,7 @@ def recipes(text: str, every: bool) -> None:
 
 def bases(text: str, every: bool) -> None:
     """What `--set base=` takes."""
-    from adaste.bases import Base
+    from adaste.recipes.bases import Base
 
     _classes(Base, text)
 
@@ -120,8 +120,8 @@ def estimators(text: str, every: bool) -> None:
 
 def fields(text: str, every: bool) -> None:
     """What `--set` changes: the fields of a recipe, with the type and the default of each."""
-    from adaste.recipe import Recipe
-    from adaste.serial import field_types, in_words
+    from adaste._util.serial import field_types, in_words
+    from adaste.recipes.recipe import Recipe
 
     hints, told = field_types(Recipe), _descriptions(Recipe)
     columns(
@@ -135,7 +135,7 @@ def fields(text: str, every: bool) -> None:
 
 def _classes(kind: Any, text: str) -> None:
     """The classes of a kind that recipes know, each with its settings."""
-    from adaste.admitted import ADMITTED
+    from adaste.recipes.registry import ADMITTED
 
     columns(
         [
@@ -153,7 +153,7 @@ def _setting(field: "dataclasses.Field[object]") -> str:
 
 def _default(field: "dataclasses.Field[object]") -> str:
     """As JSON has it; empty where the field must be given."""
-    from adaste.serial import brief
+    from adaste._util.serial import brief
 
     if field.default is dataclasses.MISSING:
         return ""

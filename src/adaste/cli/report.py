@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
-from adaste.startup import collect_seldom
+from adaste.cli.startup import collect_seldom
 
 if TYPE_CHECKING:
     from adaste.paper.collection import Collection
@@ -61,8 +61,8 @@ def act(arguments: argparse.Namespace) -> int:
     """Write the report, and print where it is."""
     collect_seldom()
     from adaste.paper.collection import collect
-    from adaste.report.texts import remarks
-    from adaste.report.wording import counted
+    from adaste.paper.report.cell_format import counted
+    from adaste.paper.report.texts import remarks
 
     form = _form(arguments.format, arguments.output)
     output = arguments.output or Path(f"report.{form.ending}")
@@ -78,7 +78,7 @@ def act(arguments: argparse.Namespace) -> int:
     for remark in remarks(collection):
         print(remark, file=sys.stderr)
     if arguments.figures is not None:
-        from adaste.report.drawings import draw_all
+        from adaste.paper.report.drawings import draw_all
 
         drawn = draw_all(collection, arguments.figures)
         none = "" if drawn else ": no run belongs to a figure of the paper"
@@ -99,7 +99,7 @@ def _form(name: str | None, output: Path | None) -> Format:
 
 
 def _write(content: bytes, output: Path) -> None:
-    from adaste.files import write_atomically
+    from adaste._util.files import write_atomically
 
     if _is_our_output(output):
         sys.stdout.buffer.write(content)
@@ -120,14 +120,14 @@ def _is_our_output(output: Path) -> bool:
 def _html(collection: "Collection", root: Path) -> str:
     from datetime import UTC, datetime
 
-    from adaste.report.page import page
+    from adaste.paper.report.page import page
 
     return page(collection, root, datetime.now(UTC))
 
 
 def _text(name: str) -> "Callable[[Collection, Path], str]":
     def make(collection: "Collection", root: Path) -> str:
-        from adaste.report.texts import TEXTS
+        from adaste.paper.report.texts import TEXTS
 
         return TEXTS[name](collection)
 

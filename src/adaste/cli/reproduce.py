@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from adaste.cli import options, running
 
 if TYPE_CHECKING:
-    from adaste.paper.work import Task
-    from adaste.studies.study import Job
+    from adaste.paper.run_list import Task
+    from adaste.runs.study.study import Job
 
 EXAMPLES = options.examples(
     "adaste reproduce table1 --only cifar10-resnet18 --family released --seeds 3 --epochs 160",
@@ -65,8 +65,8 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _tasks(arguments: argparse.Namespace) -> list["Task"]:
+    from adaste.paper.run_list import tasks
     from adaste.paper.tables import family
-    from adaste.paper.work import tasks
 
     return tasks(
         arguments.target,
@@ -79,7 +79,7 @@ def _tasks(arguments: argparse.Namespace) -> list["Task"]:
 
 
 def _jobs(arguments: argparse.Namespace) -> list["Job"]:
-    from adaste.studies.study import Job, folder_of
+    from adaste.runs.study.study import Job, folder_of
 
     return [
         Job(task.name, task.recipe, folder_of(task.name, task.recipe, arguments.runs)) for task in _tasks(arguments)
@@ -88,8 +88,8 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
 
 def _list(tasks: Sequence["Task"], arguments: argparse.Namespace) -> None:
     from adaste.cli.columns import columns
-    from adaste.results import read_result
-    from adaste.studies.study import folder_of
+    from adaste.runs.folder import read_result
+    from adaste.runs.study.study import folder_of
 
     rows, left, hours = [], 0, 0.0
     for task in tasks:

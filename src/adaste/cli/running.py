@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import torch
     from rich.console import Console
 
-    from adaste.studies.cluster import Cluster
-    from adaste.studies.study import Job, Processes, Runner
+    from adaste.runs.study.ray_runner import Cluster
+    from adaste.runs.study.study import Job, Processes, Runner
 
 COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
 """Every process that compiles starts as many compilers as there are cores, unless it is told otherwise."""
@@ -49,7 +49,7 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
     """Make the chosen runs where the arguments say, and show how they are doing."""
     from rich.console import Console
 
-    from adaste.studies.connecting import connected
+    from adaste.runs.study.ray_connect import connected
 
     console = Console(quiet=arguments.quiet)
     _check(arguments)
@@ -70,10 +70,10 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
 
 
 def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
-    from adaste.console import Lines, line_of, say
-    from adaste.seeds import over_seeds
-    from adaste.studies.study import State, Study
-    from adaste.terminal import LiveTable
+    from adaste.cli.console import Lines, line_of, say
+    from adaste.cli.seeds import over_seeds
+    from adaste.cli.terminal import LiveTable
+    from adaste.runs.study.study import State, Study
 
     study = Study(jobs, runner)
     with LiveTable(console) if sys.stdout.isatty() and not console.quiet else Lines(console) as display:
@@ -98,9 +98,9 @@ def _check(arguments: argparse.Namespace) -> None:
 @contextmanager
 def _processes(device: "torch.device", arguments: argparse.Namespace, console: "Console") -> Iterator["Processes"]:
     """The processes of this machine, which they share."""
-    from adaste.console import say
-    from adaste.studies.mps import shared_gpu
-    from adaste.studies.study import Processes
+    from adaste.cli.console import say
+    from adaste.runs.study.mps import shared_gpu
+    from adaste.runs.study.study import Processes
 
     count = arguments.processes or 1
     share = max(1, (os.cpu_count() or 1) // count)
@@ -117,9 +117,9 @@ def _processes(device: "torch.device", arguments: argparse.Namespace, console: "
 
 def _cluster(ray: Any, arguments: argparse.Namespace, console: "Console") -> "Cluster":
     """The nodes of a cluster, where the data is at the same place as here."""
-    from adaste.console import say
+    from adaste.cli.console import say
     from adaste.data import data_folder
-    from adaste.studies.cluster import Cluster
+    from adaste.runs.study.ray_runner import Cluster
 
     share = _gpu_share(arguments, has_gpus=ray.cluster_resources().get("GPU", 0) > 0)
     cpus = arguments.threads or 1
@@ -162,7 +162,7 @@ def _prepare_data(jobs: Sequence["Job"], folder: Path | None, quiet: bool) -> li
 
 
 def _finished(job: "Job") -> bool:
-    from adaste.results import read_result
+    from adaste.runs.folder import read_result
 
     try:
         return read_result(job.folder) is not None

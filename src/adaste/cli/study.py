@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from adaste.cli import options, running
 
 if TYPE_CHECKING:
-    from adaste.studies.study import Job
+    from adaste.runs.study.study import Job
 
 EXAMPLES = options.examples(
     "adaste study digits-mlp-adaste digits-mlp-binaryconnect --seeds 0,1,2 --processes 2",
@@ -41,8 +41,8 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _jobs(arguments: argparse.Namespace) -> list["Job"]:
-    from adaste.choosing import chosen
-    from adaste.studies.study import Job, folder_of
+    from adaste.cli.recipe_args import chosen
+    from adaste.runs.study.study import Job, folder_of
 
     changes = options.changes(arguments)
     variants = [[*changes, f"seed={seed}"] for seed in arguments.seeds] or [changes]

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
-from adaste.startup import collect_seldom, forget_unlinked
+from adaste.cli.startup import collect_seldom, forget_unlinked
 
 if TYPE_CHECKING:
     import torch
 
-    from adaste.distributed import World
-    from adaste.recipe import Recipe
-    from adaste.results import Result
+    from adaste.recipes.recipe import Recipe
+    from adaste.runs.folder import Result
+    from adaste.training.distributed import World
 
 EXAMPLES = options.examples(
     "adaste train digits-mlp-adaste",
@@ -46,11 +46,11 @@ def act(arguments: argparse.Namespace) -> int:
     forget_unlinked()
     import torch
 
-    from adaste.choosing import chosen_one
-    from adaste.console import outcome
-    from adaste.distributed import join_world, leave_world, local_device
-    from adaste.signals import StoppedError
-    from adaste.studies.study import folder_of
+    from adaste._util.signals import StoppedError
+    from adaste.cli.console import outcome
+    from adaste.cli.recipe_args import chosen_one
+    from adaste.runs.study.study import folder_of
+    from adaste.training.distributed import join_world, leave_world, local_device
 
     name, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
     folder = arguments.folder or folder_of(name, recipe, arguments.runs)
@@ -78,12 +78,12 @@ def _run(
 ) -> "Result":
     from rich.console import Console
 
-    from adaste.console import Plain, Several
+    from adaste.cli.console import Plain, Several
+    from adaste.cli.terminal import Bar
     from adaste.data import load
-    from adaste.observer import SILENT
-    from adaste.runs import Options, run
-    from adaste.tensorboard import TensorBoard
-    from adaste.terminal import Bar
+    from adaste.runs.observer import SILENT
+    from adaste.runs.run import Options, run
+    from adaste.runs.tensorboard import TensorBoard
 
     shown = world.leads and sys.stdout.isatty() and not arguments.quiet
     settings = Options(

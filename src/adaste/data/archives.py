@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
+from adaste._util.files import NotWrittenError, folder_beside
 from adaste.data.errors import DataError, listing
 from adaste.data.progress import bar
-from adaste.files import NotWrittenError, folder_beside
 
 BLOCK = 1 << 20
 END_BYTES = 22 + 65_535 + 20 + 56

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adaste._util.files import NotWrittenError, folder_beside, write_atomically
 from adaste.data.dataset import Dataset, Split
 from adaste.data.digests import array_hash
 from adaste.data.errors import DataError
 from adaste.data.layout import Content, Part
-from adaste.files import NotWrittenError, folder_beside, write_atomically
 
 FOLDER = ".adaste-cache"
 MANIFEST = "manifest.json"

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from adaste.files import write_atomically
+from adaste._util.files import write_atomically
 
 LENGTH = 32
 BLOCK = 1 << 20

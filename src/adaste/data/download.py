@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from adaste.checks import require
+from adaste._util.checks import require
+from adaste._util.files import NotWrittenError
+from adaste._util.locks import locked
 from adaste.data.errors import DataError
 from adaste.data.progress import bar
-from adaste.files import NotWrittenError
-from adaste.locks import locked
 
 BLOCK = 1 << 18
 TIMEOUT = 60.0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from adaste.checks import require
+from adaste._util.checks import require
 from adaste.data.download import Download
 from adaste.data.layout import Layout
 

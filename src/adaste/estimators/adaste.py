@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require, require_kind
+from adaste._util.checks import require, require_kind
 from adaste.estimators.base import Estimator, signed
 from adaste.estimators.finite_difference import AdaptiveSpacing
-from adaste.maps import DoubleWell, choose, same_sign
-from adaste.schedules import Scheduled, now
+from adaste.estimators.maps import DoubleWell, choose, same_sign
+from adaste.estimators.schedules import Scheduled, now
 
 
 @dataclass(frozen=True)

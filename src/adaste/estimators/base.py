@@ -19,10 +19,10 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from adaste.maps import sign
-from adaste.noise import Noise
-from adaste.output_axis import FIRST, Oriented, OutputAxis
-from adaste.schedules import Scalar, transform
+from adaste.estimators.maps import sign
+from adaste.estimators.noise import Noise
+from adaste.estimators.output_axis import FIRST, Oriented, OutputAxis
+from adaste.estimators.schedules import Scalar, transform
 
 
 @dataclass(frozen=True)

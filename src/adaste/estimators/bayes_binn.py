@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require, require_kind
+from adaste._util.checks import require, require_kind
 from adaste.estimators.base import Estimator, signed
-from adaste.maps import choose
-from adaste.noise import Noise
-from adaste.schedules import Scheduled, now
+from adaste.estimators.maps import choose
+from adaste.estimators.noise import Noise
+from adaste.estimators.schedules import Scheduled, now
 
 SHARP = 2.0**-23
 """Below this temperature float32, whose numbers near 1 are that far apart, knows no sample between -1 and +1."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require_kind
+from adaste._util.checks import require_kind
 from adaste.estimators.base import Estimator
-from adaste.maps import sign
-from adaste.noise import Noise
+from adaste.estimators.maps import sign
+from adaste.estimators.noise import Noise
 
 
 def round_at_random(latent: Tensor, noise: Noise) -> Tensor:

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from adaste.checks import require, require_kind
+from adaste._util.checks import require, require_kind
 from adaste.estimators.base import Estimator
+from adaste.estimators.maps import sign
 from adaste.estimators.scaled import ChannelMean, Scale
-from adaste.maps import sign
-from adaste.schedules import Scalar, Scheduled, now
+from adaste.estimators.schedules import Scalar, Scheduled, now
 
 
 @dataclass(frozen=True)

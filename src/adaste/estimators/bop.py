@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require
+from adaste._util.checks import require
 from adaste.estimators.base import Estimator
-from adaste.maps import sign
-from adaste.schedules import Scheduled, now
+from adaste.estimators.maps import sign
+from adaste.estimators.schedules import Scheduled, now
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require, require_kind
+from adaste._util.checks import require, require_kind
 from adaste.estimators.base import Estimator
-from adaste.maps import DoubleWell, ForwardMap, same_sign, sign
-from adaste.schedules import Scheduled, now
+from adaste.estimators.maps import DoubleWell, ForwardMap, same_sign, sign
+from adaste.estimators.schedules import Scheduled, now
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from adaste.checks import require, require_kind
+from adaste._util.checks import require, require_kind
 from adaste.estimators.base import Estimator, from_two_levels, to_two_levels
-from adaste.schedules import Scheduled, now
+from adaste.estimators.schedules import Scheduled, now
 
 ABSORBED = 1000.0
 """The dual point of a weight that does not move any more: no step brings it back."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require
+from adaste._util.checks import require
+from adaste._util.serial import added
 from adaste.estimators.base import Estimator, from_two_levels, to_two_levels
-from adaste.schedules import Scheduled, added, now
+from adaste.estimators.schedules import Scheduled, now
 
 
 @dataclass(frozen=True)

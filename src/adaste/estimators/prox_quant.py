@@ -5,10 +5,10 @@ from typing import Self
 
 from torch import Tensor
 
-from adaste.checks import require
+from adaste._util.checks import require
 from adaste.estimators.base import Estimator
-from adaste.maps import choose, sign
-from adaste.schedules import Linear, Scheduled, Steps, now
+from adaste.estimators.maps import choose, sign
+from adaste.estimators.schedules import Linear, Scheduled, Steps, now
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from adaste.checks import require_kind
+from adaste._util.checks import require_kind
 from adaste.estimators.base import Estimator
-from adaste.output_axis import FIRST, Oriented, OutputAxis
-from adaste.schedules import Scalar
+from adaste.estimators.output_axis import FIRST, Oriented, OutputAxis
+from adaste.estimators.schedules import Scalar
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaste.checks import require, require_kind
+from adaste._util.checks import require, require_kind
 from adaste.estimators.base import Estimator, signed
 from adaste.estimators.binary_connect import round_at_random
-from adaste.maps import sign
-from adaste.noise import Noise
+from adaste.estimators.maps import sign
+from adaste.estimators.noise import Noise
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from adaste.checks import require, require_count
+from adaste._util.checks import require, require_count
 from adaste.models.layers import Norm
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from adaste.checks import require_count
+from adaste._util.checks import require_count
 from adaste.models.base import ImageShape, Network
 
 

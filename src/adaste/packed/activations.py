@@ -1,7 +1,7 @@
 """ReLU and clamps of torch as nodes."""
 
 from adaste.packed import arithmetic
-from adaste.packed.building import Arguments, Builder, Value
+from adaste.packed.graph_builder import Arguments, Builder, Value
 from adaste.packed.nodes import Relu
 
 LARGEST_BOUND = 1024

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from adaste.packed.building import Arguments, Builder, Constant, Value
+from adaste.packed.graph_builder import Arguments, Builder, Constant, Value
 from adaste.packed.node import Array
 from adaste.packed.nodes import Add, Affine
 

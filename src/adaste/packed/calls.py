@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from adaste.packed import activations, arithmetic, layers, pools
-from adaste.packed.building import BATCH, Arguments, Builder, Call, Value
+from adaste.packed.graph_builder import BATCH, Arguments, Builder, Call, Value
 from adaste.packed.nodes import Concatenate
 
 SUPPORTED = (

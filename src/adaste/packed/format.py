@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from adaste.checks import near
-from adaste.packed.container import checked_text, read_container, short, strict_json, write_container
+from adaste._util.checks import near
+from adaste._util.serial import field_types
 from adaste.packed.graph import Graph
 from adaste.packed.node import Array, Node, Pair
 from adaste.packed.nodes import OPERATIONS
-from adaste.serial import field_types
+from adaste.packed.safetensors import checked_text, read_container, short, strict_json, write_container
 
 FORMAT, VERSION, BIT_ORDER = "adaste-packed", 1, "little"
 

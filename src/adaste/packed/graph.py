@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from adaste.packed.container import checked_text, short
 from adaste.packed.node import LARGEST, Node, Shape
+from adaste.packed.safetensors import checked_text, short
 
 INPUT = "input"
 """The name of the images, normalised."""

@@ -4,7 +4,7 @@ import numpy as np
 from torch import Tensor
 
 from adaste.packed.arithmetic import put_affine
-from adaste.packed.building import Arguments, Builder, Constant, Value, constant, floats, pair
+from adaste.packed.graph_builder import Arguments, Builder, Constant, Value, constant, floats, pair
 from adaste.packed.node import Array, Pair
 from adaste.packed.nodes import Convolution, Linear
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adaste.extras import needs
+from adaste._util.extras import needs
 from adaste.packed.graph import INPUT, Graph
 from adaste.packed.node import Array, Epilogue, Node, Weighted
 from adaste.packed.nodes import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste.extras import needs
+from adaste._util.extras import needs
 from adaste.packed.graph import INPUT, Graph
 from adaste.packed.node import Node, Weighted
 from adaste.packed.onnx_file import require_onnx, to_onnx

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import adaste
-from adaste.files import write_atomically
+from adaste._util.files import write_atomically
+from adaste._util.patterns import matches, no_match
 from adaste.packed.bits import pack_signs
 from adaste.packed.folding import fold
 from adaste.packed.format import to_bytes
@@ -19,7 +20,6 @@ from adaste.packed.module import PackedNetwork
 from adaste.packed.node import Node, Weighted
 from adaste.packed.onnx_file import to_onnx
 from adaste.packed.trace import Traced, trace
-from adaste.patterns import matches, no_match
 
 AGREEMENT = 0.01
 """Of the largest logit: far above rounding, far below what a wrong node does."""

@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from adaste.packed.building import Arguments, Builder, Value, pair
+from adaste.packed.graph_builder import Arguments, Builder, Value, pair
 from adaste.packed.node import Pair
 from adaste.packed.nodes import AveragePool, MaxPool
 

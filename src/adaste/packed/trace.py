@@ -20,9 +20,9 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
-from adaste.packed.building import BATCH, Arguments, Builder, Constant, Misfit, Value
 from adaste.packed.calls import ADVICE, CALLS, SUPPORTED
 from adaste.packed.graph import INPUT
+from adaste.packed.graph_builder import BATCH, Arguments, Builder, Constant, Misfit, Value
 from adaste.packed.node import Node
 
 _TORCH = Path(torch.__file__).parent

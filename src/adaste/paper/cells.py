@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from adaste.paper.collection import Run
-from adaste.paper.family import Family
-from adaste.paper.places import Place
+from adaste.paper.families.family import Family
+from adaste.paper.setups import Place
 from adaste.paper.tables import Row
-from adaste.results import best_tested
+from adaste.runs.folder import best_tested
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from adaste import __version__
-from adaste.failures import read_problem
-from adaste.histogram import Histogram
-from adaste.paper.addresses import Address, addresses_of
-from adaste.paper.family import Family
-from adaste.paper.places import Place
-from adaste.recipe import Recipe
-from adaste.records import Record
-from adaste.results import Result, best_of, read_histogram, read_recipe, read_records, read_result
-from adaste.serial import require_types
+from adaste._util.serial import require_types
+from adaste.paper.cell_ids import Address, addresses_of
+from adaste.paper.families.family import Family
+from adaste.paper.setups import Place
+from adaste.recipes.recipe import Recipe
+from adaste.runs.failures import read_problem
+from adaste.runs.folder import Result, best_of, read_histogram, read_recipe, read_records, read_result
+from adaste.runs.histogram import Histogram
+from adaste.training.records import Record
 
 DIGEST = re.compile(r"-([0-9a-f]{16})$")
 """The end of a folder's name that says which recipe it holds."""

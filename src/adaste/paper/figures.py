@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from adaste.paper.places import PLACES, Place
+from adaste.paper.setups import PLACES, Place
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from adaste.checks import near
+from adaste._util.checks import near
 from adaste.paper import published
-from adaste.paper.ablation import ABLATION, TITLES
-from adaste.paper.family import Family
-from adaste.paper.ours import OURS
-from adaste.paper.places import PLACES, Place
-from adaste.paper.printed import PAPER
+from adaste.paper.families.ablation import ABLATION, TITLES
+from adaste.paper.families.family import Family
+from adaste.paper.families.ours import OURS
+from adaste.paper.families.printed import PAPER
+from adaste.paper.families.released import RELEASED
 from adaste.paper.published import Published
-from adaste.paper.released import RELEASED
+from adaste.paper.setups import PLACES, Place
 
 FAMILIES = MappingProxyType({family.name: family for family in (PAPER, RELEASED, OURS, ABLATION)})
 """All families of recipes by name."""

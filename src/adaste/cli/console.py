@@ -1,0 +1,176 @@
+"""What is said of a run and of a study: in words, and line by line where output goes to a file."""
+
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from rich.console import Console
+
+from adaste.runs.folder import Result, best_of, last_tested, seconds_left
+from adaste.runs.observer import Observer
+from adaste.runs.study.study import State, Status
+from adaste.training.records import Record
+from adaste.training.trainer import Training
+
+SELDOM = 30.0
+"""Seconds after which a file gets a line even if no epoch has ended."""
+
+
+class Plain:
+    """An observer for output that goes to a file: a line at the start, one per epoch, one at least every 30 s."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._records: list[Record] = []
+        self._epochs = 0
+        self._told = 0.0
+
+    def begins(self, training: Training, records: list[Record]) -> None:
+        self._records, self._epochs = list(records), training.recipe.epochs
+        self.says(opening(training))
+
+    def stepped(self, training: Training) -> None:
+        if time.monotonic() - self._told >= SELDOM:
+            done = f"step {training.step} of {training.steps_per_epoch}"
+            self.says(f"epoch {training.epoch + 1}/{self._epochs}  {done}")
+
+    def epoch_ended(self, record: Record) -> None:
+        self._records.append(record)
+        words = [f"epoch {record.epoch + 1}/{self._epochs}", *numbers_of(self._records)]
+        if record.epoch + 1 < self._epochs:
+            words.append(f"left {duration(seconds_left(self._records, self._epochs))}")
+        self.says("  ".join(words))
+
+    def says(self, text: str) -> None:
+        self._told = time.monotonic()
+        say(self._console, text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class Several:
+    """Observers who watch the same run."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def begins(self, training: Training, records: list[Record]) -> None:
+        for observer in self._observers:
+            observer.begins(training, records)
+
+    def stepped(self, training: Training) -> None:
+        for observer in self._observers:
+            observer.stepped(training)
+
+    def epoch_ended(self, record: Record) -> None:
+        for observer in self._observers:
+            observer.epoch_ended(record)
+
+    def says(self, text: str) -> None:
+        for observer in self._observers:
+            observer.says(text)
+
+
+class Lines:
+    """A study for output that goes to a file: a line per run that has ended, and on all at both ends and every 30 s."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._ended = console, set[str]()
+        self._statuses: Sequence[Status] = ()
+        self._told = 0.0
+
+    def __call__(self, statuses: Sequence[Status]) -> None:
+        begins, self._statuses = not self._statuses, statuses
+        for status in statuses:
+            folder = str(status.job.folder)
+            if status.state not in (State.WAITING, State.RUNNING) and folder not in self._ended:
+                self._ended.add(folder)
+                self._say(line_of(status))
+        if begins or time.monotonic() - self._told >= SELDOM:
+            self._say(summary_of(statuses))
+
+    def _say(self, text: str) -> None:
+        self._told = time.monotonic()
+        say(self._console, text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._say(summary_of(self._statuses))
+
+
+def line_of(status: Status) -> str:
+    """A run of a study that has ended, in one line."""
+    if status.result is not None:
+        return f"{title(status)}: {outcome(status.result)}"
+    progress = f"{len(status.records)}/{status.job.recipe.epochs} epochs"
+    return f"{title(status)}: {status.state.value} after {progress}{f': {status.problem}' if status.problem else ''}"
+
+
+def title(status: Status) -> str:
+    """A run of a study by its name and seed."""
+    return f"{status.job.name}, seed {status.job.recipe.seed}"
+
+
+def summary_of(statuses: Sequence[Status]) -> str:
+    """A study in one line: how many runs are in which state, and how far those at work are."""
+    counts = {state: sum(status.state is state for status in statuses) for state in State}
+    states = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
+    running = [status for status in statuses if status.state is State.RUNNING]
+    progress = ", ".join(f"{len(status.records)}/{status.job.recipe.epochs}" for status in running)
+    return f"{states}; epochs {progress}" if progress else states
+
+
+def numbers_of(records: Sequence[Record]) -> list[str]:
+    """What the last of the records says, and the best accuracy so far: what matters most first."""
+    if not records:
+        return []
+    last, tested, best = records[-1], last_tested(records), best_of(records)
+    parts = []
+    if tested and best:
+        parts += [f"test {number(tested.test_accuracy)} %", f"best {number(best.test_accuracy)} %"]
+    parts.append(f"loss {last.loss:.4f}")
+    if last.flipped is not None:
+        parts.append(f"flips {100 * last.flipped:.2f} %")
+    return [*parts, f"{last.images_per_second:,.0f} images/s"]
+
+
+def opening(training: Training) -> str:
+    """What is about to happen, in one line."""
+    recipe = training.recipe
+    start = f", going on in epoch {training.epoch + 1}" if training.epoch or training.step else ""
+    return (
+        f"{type(recipe.estimator).__name__}, {type(recipe.network).__name__} on {recipe.data}, {recipe.epochs} epochs, "
+        f"seed {recipe.seed}, on {training.device} ({training.choice.way.value}){start}"
+    )
+
+
+def outcome(result: Result) -> str:
+    """A finished run in one line."""
+    return (
+        f"{result.last_accuracy:.2f} % after {result.epochs} epochs, "
+        f"best {result.best_accuracy:.2f} % (epoch {result.best_epoch + 1}), {duration(result.seconds)}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: 4.2 s, 3:07 min, 2:14:09 h."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d} h" if hours else f"{minutes}:{rest:02d} min"
+
+
+def say(console: Console, text: str) -> None:
+    """Print a line as it is: names of files may hold what looks like markup, and lines are the terminal's to break."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def number(value: float | None) -> str:
+    """An accuracy or a share in percent; empty where there is none."""
+    return "" if value is None else f"{value:.2f}"

@@ -1,0 +1,255 @@
+"""Values that change during training, as frozen objects: a schedule is a pure function from a step to a number.
+
+The one internal unit is the optimizer step. `every` is the number of steps one tick lasts, so the same schedule
+moves once per step (`every=1`) or once per epoch (`every=steps_per_epoch`); `length` counts ticks.
+
+    Geometric(start=1.0, stop=100.0, length=200, every=391)      # mu <- gamma mu after every epoch of 391 steps
+
+A step is a Python integer, and the value a float; or it is an integer tensor, and the value a tensor on the same
+device, so that a captured CUDA graph sees the current value at every replay.
+"""
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from adaste._util.checks import require_count, require_finite
+
+Scalar = float | Tensor
+"""A number, or a tensor without dimensions that holds one."""
+
+T = TypeVar("T")
+
+
+class Timed(ABC):
+    """Whatever depends on the step."""
+
+    @abstractmethod
+    def at(self, step: int | Tensor) -> Any:
+        """What it is at `step` (0-based)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule(Timed):
+    """A number that depends on the step."""
+
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        require_count("every", self.every, least=1)
+
+    @abstractmethod
+    def at(self, step: int | Tensor) -> Scalar:
+        """The value in force at `step` (0-based)."""
+
+    @abstractmethod
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value it ever takes."""
+
+    def stretched(self, factor: int) -> Self:
+        """The same course over `factor` times as many ticks: what counts epochs becomes what counts their steps."""
+        return self
+
+    def _tick(self, step: int | Tensor) -> int | Tensor:
+        return step // self.every if isinstance(step, int) else torch.div(step, self.every, rounding_mode="floor")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Schedule):
+    """The same value at every step."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_finite("value", self.value)
+
+    def at(self, step: int | Tensor) -> Scalar:
+        return self.value
+
+    def bounds(self) -> tuple[float, float]:
+        return self.value, self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ramp(Schedule):
+    """From `start` to `stop` in `length` ticks after `delay` ticks, constant before and after."""
+
+    start: float
+    stop: float
+    length: int
+    delay: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("length", self.length, least=1)
+        require_count("delay", self.delay, least=0)
+        require_finite("start", self.start)
+        require_finite("stop", self.stop)
+
+    @abstractmethod
+    def shape(self, progress: Scalar) -> Scalar:
+        """The value at `progress`, which runs from 0 to 1."""
+
+    def at(self, step: int | Tensor) -> Scalar:
+        tick = self._tick(step)
+        if isinstance(tick, Tensor):
+            progress = ((tick - self.delay).to(torch.float32) / self.length).clamp(0, 1)
+            value = torch.where(progress >= 1, self.stop, self.shape(progress))
+            return torch.where(progress <= 0, self.start, value)
+        elapsed = tick - self.delay
+        # The ends are returned as given, not computed: an annealed mu must reach 1/alpha to the last digit.
+        if elapsed <= 0:
+            return self.start
+        return self.stop if elapsed >= self.length else self.shape(elapsed / self.length)
+
+    def bounds(self) -> tuple[float, float]:
+        return min(self.start, self.stop), max(self.start, self.stop)
+
+    def stretched(self, factor: int) -> Self:
+        return dataclasses.replace(self, length=self.length * factor, delay=self.delay * factor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear(Ramp):
+    """start + (stop - start) p."""
+
+    def shape(self, progress: Scalar) -> Scalar:
+        return self.start + (self.stop - self.start) * progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometric(Ramp):
+    """start (stop / start)^p: multiplied by the same factor at every tick, as mu <- gamma mu in the paper."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.start <= 0 or self.stop <= 0:
+            raise ValueError(
+                f"a Geometric schedule needs start > 0 and stop > 0 (it multiplies), got {self.start} and {self.stop}"
+            )
+
+    def shape(self, progress: Scalar) -> Scalar:
+        value: Scalar = self.start * (self.stop / self.start) ** progress
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cosine(Ramp):
+    """stop + (start - stop) (1 + cos(pi p)) / 2."""
+
+    def shape(self, progress: Scalar) -> Scalar:
+        angle = math.pi * progress
+        cosine = torch.cos(angle) if isinstance(angle, Tensor) else math.cos(angle)
+        return self.stop + (self.start - self.stop) * (1 + cosine) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sigmoid(Ramp):
+    """From start to stop along a logistic curve, normalised so that it begins and ends exactly there (PARQ's)."""
+
+    steepness: float = 10.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_finite("steepness", self.steepness)
+        if self.steepness <= 0:
+            raise ValueError(f"steepness must be positive, got {self.steepness}")
+
+    def shape(self, progress: Scalar) -> Scalar:
+        # By tanh, of which a logistic curve is a shifted copy: it keeps its digits however flat the curve is.
+        angle = self.steepness * (progress - 0.5) / 2
+        tangent = torch.tanh(angle) if isinstance(angle, Tensor) else math.tanh(angle)
+        share = (1 + tangent / math.tanh(self.steepness / 4)) / 2
+        return self.start + (self.stop - self.start) * share
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps(Schedule):
+    """`values[i]` from tick `ticks[i - 1]` on; `values[0]` before the first."""
+
+    values: tuple[float, ...]
+    ticks: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.values) != len(self.ticks) + 1:
+            raise ValueError(
+                f"Steps needs one value more than ticks, got {len(self.values)} values and {len(self.ticks)} ticks"
+            )
+        for value in self.values:
+            require_finite("every value of Steps", value)
+        for tick in self.ticks:
+            require_count("every tick of Steps", tick, least=0)
+        if list(self.ticks) != sorted(set(self.ticks)):
+            raise ValueError(f"the ticks of Steps must increase, got {self.ticks}")
+
+    def at(self, step: int | Tensor) -> Scalar:
+        tick = self._tick(step)
+        if isinstance(tick, Tensor):
+            value = torch.full_like(tick, self.values[0], dtype=torch.float32)
+            for boundary, later in zip(self.ticks, self.values[1:], strict=True):
+                value = torch.where(tick >= boundary, later, value)
+            return value
+        return self.values[sum(tick >= boundary for boundary in self.ticks)]
+
+    def bounds(self) -> tuple[float, float]:
+        return min(self.values), max(self.values)
+
+    def stretched(self, factor: int) -> Self:
+        return dataclasses.replace(self, ticks=tuple(tick * factor for tick in self.ticks))
+
+
+Scheduled = float | Schedule | Tensor
+"""A parameter that may follow a schedule. The tensor is what a schedule becomes at a step that is a tensor."""
+
+
+def now(value: Scheduled) -> Scalar:
+    """The value of a parameter inside a pure function, where every schedule has been resolved already."""
+    if isinstance(value, Schedule):
+        raise TypeError(
+            f"this parameter follows {value}: it has no value before a step is chosen, use at_step(estimator, step)"
+        )
+    return value
+
+
+def at_step(value: T, step: int | Tensor, values: Iterator[Scalar] | None = None) -> T:
+    """`value` with everything inside it that depends on the step replaced by what it is at `step`.
+
+    `values` may hold what its schedules are, in the order of `schedules_in`, where that was computed already.
+    """
+
+    def resolve(part: Any) -> Any:
+        if isinstance(part, Schedule) and values is not None:
+            return next(values)
+        return part.at(step) if isinstance(part, Timed) else part
+
+    return transform(value, resolve)
+
+
+def schedules_in(value: Any) -> list[Schedule]:
+    """All schedules inside nested frozen dataclasses, in the order of their fields."""
+    if isinstance(value, Schedule):
+        return [value]
+    if not dataclasses.is_dataclass(value):
+        return []
+    return [found for field in dataclasses.fields(value) for found in schedules_in(getattr(value, field.name))]
+
+
+def transform(value: T, change: Callable[[Any], Any]) -> T:
+    """Nested frozen dataclasses with `change` applied to every field; the same object where nothing changed."""
+    changed = {}
+    for field in dataclasses.fields(value):  # type: ignore[arg-type]
+        before = getattr(value, field.name)
+        after = change(before)
+        if after is before and dataclasses.is_dataclass(before):
+            after = transform(before, change)
+        if after is not before:
+            changed[field.name] = after
+    return dataclasses.replace(value, **changed) if changed else value  # type: ignore[type-var]

@@ -1,0 +1,399 @@
+"""LatentOptimizer: binary training as a torch optimizer around any other torch optimizer."""
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, overload
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from adaste._util.compiling import untraced
+from adaste._util.warnings import warn_user
+from adaste.estimators import Estimator
+from adaste.estimators.schedules import Schedule, at_step
+from adaste.optim.compiled_step import CompiledStep
+from adaste.optim.external_writes import Writes, warn_of_lost
+from adaste.optim.guards import GradientGuard
+from adaste.optim.norm_statistics import MOST_BATCHES, norms_in_use, reestimate_norms
+from adaste.optim.parameters import TrainedParameter, parameters_of, planned
+from adaste.optim.refusals import (
+    check_base,
+    check_devices,
+    check_group,
+    check_made,
+    check_not_rounded,
+    check_output_axes,
+    check_state,
+    warn_of_vectors,
+)
+from adaste.optim.rules import RULES
+from adaste.optim.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
+from adaste.optim.sharding import forget_gathered, local
+from adaste.optim.state import (
+    base_state,
+    changed_by,
+    first_state,
+    new_state,
+    outside_parameters,
+    saved_state,
+    states_in_order,
+)
+from adaste.optim.step import Method, Moment, StepPart, moments_at, reference_step, two_moments
+
+
+class LatentOptimizer(Optimizer):
+    """Trains the weights of a network through latent weights, by any estimator and any base optimizer.
+
+        weights = adaste.binary_weights(model)
+        optimizer = LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.AdaSTE())
+
+    params      what `binary_weights` returns, or parameters or parameter groups as for any torch optimizer. A group
+                may have its own `estimator`, `averaging` and settings of the base optimizer, and `output_axes`: an
+                OutputAxis for each of its parameters, where some are weights whose output channels do not lie along
+                dimension 0 (`binary_weights` knows them).
+    base        makes the optimizer of the latents: called with parameter groups.
+    estimator   how weights follow from latents, and the gradient of latents from that of weights.
+    averaging   the estimator sees an exponential average of dl/dw with this rate, free of bias, instead of dl/dw;
+                0 for none. May follow a schedule.
+    compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`. The
+                learning rate may change at every step; a change of another setting of the base, or of which
+                parameters have a gradient, compiles anew, and after a few such changes the step goes on uncompiled,
+                with a warning. So does one that torch's compiler fails on.
+    capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
+                weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base
+                must be able to do the same: SGD(fused=True), Adam(capturable=True). Between replays, change a learning
+                rate in its tensor, as torch's schedulers do: a number is read by steps that are not replayed.
+
+    Making it overwrites the weights of the network by what the estimator gives for the first step. The latents are
+    float32 (float64 for float64 weights), whatever the type of the weights. A network loaded from a file is loaded
+    before its optimizer is made, or together with the optimizer's own state; else the next step undoes it, with a
+    warning. Under DDP all ranks must start from the same weights when the optimizer is made (after wrapping the model
+    they do).
+    """
+
+    base: Optimizer
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        *,
+        base: Callable[[list[dict[str, Any]]], Optimizer],
+        estimator: Estimator,
+        averaging: float | Schedule = 0.0,
+        compile: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_base(base)
+        self._compile = compile
+        self._steps: int | Tensor = 0
+        self._equip()
+        super().__init__(params, {"estimator": estimator, "averaging": averaging})
+        if compile or capturable:
+            self._steps = torch.zeros((), dtype=torch.int64, device=check_devices(self.param_groups))
+        made = base([self._base_group(group) for group in self.param_groups])
+        check_made(made, [self._latents_of(group) for group in self.param_groups])
+        self.base = made
+        if compile and type(self.base) not in RULES:
+            known = ", ".join(optimizer.__name__ for optimizer in RULES)
+            raise ValueError(f"compile=True knows the base optimizers {known}, got {type(self.base).__name__}")
+        self.defaults = {**self.base.defaults, **self.defaults}
+        for group, of_base in zip(self.param_groups, self.base.param_groups, strict=True):
+            self._adopt_settings(group, of_base)
+        self._keep_rates()
+        self._write_weights(self._parameters())
+        self._writes.accept(self._parameters())
+        warn_of_vectors(self.param_groups)
+
+    @property
+    def steps(self) -> int:
+        """The number of steps made."""
+        return int(self._steps)
+
+    def latents(self) -> Iterator[tuple[str, Tensor]]:
+        """Name and latent of every binary weight, one number per weight."""
+        for parameter, estimator in self._with_estimators(self._parameters()):
+            if estimator.binary:
+                yield parameter.name, estimator.position(local(parameter.latent.detach()))
+
+    @torch.no_grad()
+    def signs(self) -> Iterator[Tensor]:
+        """Of every binary weight whether it would be exported as positive, in the order of `latents`."""
+        for parameter, estimator in self._with_estimators(self._parameters()):
+            if estimator.binary:
+                yield parameter.exported(estimator) >= 0
+
+    @torch.no_grad()
+    def is_soft(self) -> bool:
+        """Whether any weight the network computes with differs from the one it would be exported with."""
+        # One after the other: they may lie on several devices.
+        return any(
+            not torch.equal(local(parameter.weight), parameter.exported(estimator))
+            for parameter, estimator in self._with_estimators(self._parameters())
+        )
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with their own settings; what is not given is as it was given to the optimizer."""
+        params = param_group["params"]
+        if isinstance(params, set | frozenset):
+            raise TypeError("parameters must come in an order that is the same in every run, got a set: use a list")
+        group = {**param_group, "params": [params] if isinstance(params, Tensor) else list(params)}
+        if "output_axes" in group:
+            group["output_axes"] = tuple(group["output_axes"])
+        method = {**self.defaults, **group}
+        known: dict[Tensor, str] = {each.weight: each.name for each in self._parameters()}
+        check_group(group["params"], method["estimator"], method["averaging"], known)
+        check_output_axes(method)
+        super().add_param_group(group)
+        group = self.param_groups[-1]
+        for weight in group["params"]:
+            self.state[weight] = new_state(weight, at_step(group["estimator"], self._steps), group["averaging"])
+        if hasattr(self, "base"):  # not yet while torch's constructor adds the first groups
+            self.base.add_param_group(self._base_group(group))
+            self._adopt_settings(group, self.base.param_groups[-1])
+            self._keep_rates()
+            self._write_weights([each for each in self._parameters() if each.group == len(self.param_groups) - 1])
+            warn_of_vectors([group])
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @untraced
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """One step of all parameters that have a gradient; a latent without one does not move.
+
+        Raises NonFiniteGradientError, before anything has changed on a CPU; on a GPU at the first step or query after
+        the news has arrived (the step that met the gradient left the latents of its parameter unchanged). In shards,
+        the rank that holds the bad part raises.
+        """
+        check_not_rounded(self._rounded, "step()")
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with torch.no_grad():
+            parameters = list(self._parameters())
+            warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))
+            moving = [each for each in parameters if each.moves]
+            moments, parts = self._plan(moving, names=[each.name for each in parameters])
+            self._keep_rates()
+            suits = self._compile and parts and self._compiled.suits(self.base, self.param_groups, moving)
+            if not (suits and self._compiled.step(self.base, self.param_groups, moving, moments, parts, self._steps)):
+                self._mirror_settings()
+                reference_step(self.base, moments, parts)
+                if not self._compile:  # those that can be compiled change none
+                    show_changes(self.param_groups, self.base.param_groups)
+                self._steps += 1
+            # A latent without gradient stays, but its weight follows an annealed map.
+            self._write_weights([each for each in parameters if not each.moves])
+            self._writes.accept(parameters)
+        return loss
+
+    @contextmanager
+    def binarized(
+        self,
+        model: nn.Module | None = None,
+        *,
+        statistics_from: Iterable[Any] | None = None,
+        forward: Callable[[Any], object] | None = None,
+        most: int = MOST_BATCHES,
+    ) -> Iterator[None]:
+        """The network computes with the weights it will be exported with; afterwards with those of training again.
+
+            with optimizer.binarized(model, statistics_from=loader): evaluate(model)
+
+        Running statistics of BatchNorm remember networks of earlier batches, whose signs have flipped since, or whose
+        weights were soft. With `statistics_from` they are re-estimated for the rounded weights, from at most `most` of
+        these batches, and put back afterwards; give batches as the network is trained with, augmented if they are.
+        `adaste.reestimate_norms` has the details, also of `forward`.
+
+        Under FSDP2 pass the `model`: it may still hold gathered weights of before, and must be told to forget them.
+        """
+        estimation: AbstractContextManager[None] = nullcontext()
+        if statistics_from is None:
+            self._warn_of_old_statistics(model)
+        elif model is None:
+            raise ValueError(
+                "statistics_from needs the model whose statistics are re-estimated, and none was given: use "
+                "binarized(model, statistics_from=...)"
+            )
+        else:
+            estimation = reestimate_norms(model, statistics_from, forward=forward, most=most)
+            self._reestimated_at = self.steps
+        kept, nested = self._kept_weights(model), self._rounded
+        try:
+            self._round_weights()
+            with estimation:
+                yield
+        finally:
+            self._put_back(kept, model, rounded=nested)
+
+    @untraced
+    def check_gradients(self) -> None:
+        """Raise now if a step on a GPU met a gradient that is not finite; waits for the GPU."""
+        self._guard.raise_pending([each.name for each in self._parameters()])
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout.
+
+        Before the first step it has places for what the base optimizer will keep, too: torch.distributed.checkpoint
+        loads what a new optimizer has a place for, and nothing else.
+        """
+        self.check_gradients()
+        # torch's hooks are called here and not by its own method: they are to see the whole state.
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        self._mirror_settings()  # they decide what a first step makes
+        begun = self.steps or self.base.state  # a CUDA graph may hold a state and not have counted its step yet
+        kept = self.base.state_dict()
+        among, around = outside_parameters(kept)
+        of_base = kept["state"] if begun else first_state(self.base)
+        parameters = list(self._parameters())
+        states = {each.slot: saved_state(each.state, of_base.get(each.slot, {})) for each in parameters}
+        packed: dict[str, Any] = {
+            **around,
+            "state": {**states, **among},
+            "param_groups": [
+                saved_group(
+                    group, [each.slot for each in parameters if each.group == index], self.steps, self._kind_of_base
+                )
+                for index, group in enumerate(self.param_groups)
+            ],
+        }
+        return changed_by(self._optimizer_state_dict_post_hooks, self, packed)
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a `state_dict`; the same groups, shapes, estimators and kind of base optimizer are required.
+
+        Else nothing changes. Whether values live in tensors (`compile`, `capturable`) need not be the same. The base
+        optimizer gets new tensors: a CUDA graph that holds a step must be captured anew.
+        """
+        check_not_rounded(self._rounded, "load_state_dict()")
+        state_dict = changed_by(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
+        groups, saved = state_dict["param_groups"], states_in_order(state_dict)
+        parameters = list(self._parameters())
+        named = [(each.name, each.state) for each in parameters]
+        check_state(groups, saved, self.param_groups, named, self._kind_of_base)
+        self.param_groups = [loaded_group(group, own) for group, own in zip(groups, self.param_groups, strict=True)]
+        for parameter in parameters:
+            for name, tensor in parameter.state.items():
+                local(tensor).copy_(local(saved[parameter.slot][name]))
+        self._mirror_settings()
+        steps = groups[0]["steps"]
+        # Before the first step there is only a place for it.
+        of_base = {slot: base_state(entries) for slot, entries in enumerate(saved)} if steps else {}
+        among, around = copy.deepcopy(outside_parameters(state_dict))
+        base_groups = self.base.state_dict()["param_groups"]
+        self.base.load_state_dict({**around, "state": {**of_base, **among}, "param_groups": base_groups})
+        self._steps = self._steps.fill_(steps) if isinstance(self._steps, Tensor) else steps
+        self._guard.forget()  # the steps that met it are left behind
+        self._write_weights(parameters, unless_close=True)
+        self._writes.accept(parameters)
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # torch copies groups and state alone. What an optimizer is equipped with stays behind: it serves that one.
+        own = {name: self.__dict__[name] for name in ("base", "_compile", "_steps")}
+        return {**super().__getstate__(), **own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_guard" not in self.__dict__:
+            self._equip()
+
+    def _equip(self) -> None:
+        """Make all that lives as long as this object and is no part of its state."""
+        self._guard = GradientGuard()
+        self._compiled = CompiledStep()
+        self._writes = Writes()
+        self._rates: dict[int, Tensor] = {}
+        self._rounded = False
+        self._reestimated_at = 0
+        self._warned_of_statistics = False
+
+    def _parameters(self) -> Iterator[TrainedParameter]:
+        return parameters_of(self.param_groups, self.state)
+
+    def _with_estimators(self, parameters: Iterable[TrainedParameter]) -> Iterator[tuple[TrainedParameter, Estimator]]:
+        """Each parameter with its method at the current step."""
+        for parameter in parameters:
+            estimator = at_step(self.param_groups[parameter.group]["estimator"], self._steps)
+            yield parameter, parameter.placed(estimator)
+
+    @untraced
+    def _warn_of_old_statistics(self, model: nn.Module | None) -> None:
+        """Say once that running statistics of BatchNorm are not those of the rounded weights."""
+        if model is None or self._rounded or self._warned_of_statistics or self.steps == self._reestimated_at:
+            return
+        if norms_in_use(model) and any(group["estimator"].binary for group in self.param_groups):
+            self._warned_of_statistics = True
+            warn_user(
+                "binarized(model) leaves BatchNorm its running statistics: they remember networks of earlier batches, "
+                "whose signs have flipped since, and accuracy may look much lower than it is. Re-estimate them from "
+                "batches as in training: binarized(model, statistics_from=loader). Without a model binarized() does "
+                "not ask"
+            )
+
+    @untraced
+    @torch.no_grad()
+    def _kept_weights(self, model: nn.Module | None) -> list[tuple[TrainedParameter, Tensor]]:
+        """All weights with copies of them, before others are written for a while."""
+        self.check_gradients()
+        forget_gathered(model)
+        parameters = list(self._parameters())
+        if not self._rounded:
+            warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))
+        return [(each, local(each.weight).clone()) for each in parameters]
+
+    @untraced
+    @torch.no_grad()
+    def _round_weights(self) -> None:
+        self._rounded = True
+        for parameter, estimator in self._with_estimators(self._parameters()):
+            local(parameter.weight).copy_(parameter.exported(estimator))
+
+    @untraced
+    @torch.no_grad()
+    def _put_back(self, kept: list[tuple[TrainedParameter, Tensor]], model: nn.Module | None, *, rounded: bool) -> None:
+        self._rounded = rounded
+        for parameter, weight in kept:
+            local(parameter.weight).copy_(weight)
+        self._writes.accept(parameter for parameter, _ in kept)
+        forget_gathered(model)
+
+    @torch.no_grad()
+    def _write_weights(self, parameters: Iterable[TrainedParameter], *, unless_close: bool = False) -> None:
+        for parameter, estimator in self._with_estimators(parameters):
+            parameter.write_weight(estimator, unless_close=unless_close)
+
+    def _plan(self, moving: list[TrainedParameter], names: list[str]) -> tuple[list[Moment], list[StepPart]]:
+        """What a step needs to know, for the parameters that have a gradient; `names` are those of all."""
+        grads = [each.grad for each in moving]
+        norms = self._guard.inspect(grads, [each.slot for each in moving], names)
+        methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
+        moments = moments_at(methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
+        return planned(moving, grads, norms, moments)
+
+    def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
+        return base_group(group, self._latents_of(group))
+
+    def _latents_of(self, group: dict[str, Any]) -> list[Tensor]:
+        return [self.state[weight]["latent"] for weight in group["params"]]
+
+    def _adopt_settings(self, group: dict[str, Any], of_base: dict[str, Any]) -> None:
+        adopt(group, of_base, counts_on_gpu=isinstance(self._steps, Tensor) and self._steps.is_cuda)
+
+    def _mirror_settings(self) -> None:
+        mirror(self.param_groups, self.base.param_groups, compiled=self._compile)
+
+    def _keep_rates(self) -> None:
+        if isinstance(self._steps, Tensor):
+            keep_rates(self.param_groups, self._rates, self._steps.device)
+
+    @property
+    def _kind_of_base(self) -> str:
+        return type(self.base).__name__

@@ -1,0 +1,120 @@
+"""What binary training makes of a model, layer by layer."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from adaste.estimators import Estimator
+from adaste.estimators.output_axis import OutputAxis
+from adaste.optim.latent_optimizer import LatentOptimizer
+from adaste.optim.parameters import output_axes
+from adaste.optim.partition import Matrix, weight_matrices
+from adaste.optim.sharding import forget_gathered, whole
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One parameter: how many bits a weight has, the share of +1, and its size as float32 and packed.
+
+    real_because   of a weight matrix that stays real, why; empty for all others.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    bits: int
+    positive: float
+    float_bytes: int
+    packed_bytes: int
+    real_because: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All parameters of a model; `str()` is a table, and below it the weight matrices that stay real."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def float_bytes(self) -> int:
+        """Size of all parameters as float32."""
+        return sum(layer.float_bytes for layer in self.layers)
+
+    @property
+    def packed_bytes(self) -> int:
+        """Size with eight binary weights to a byte."""
+        return sum(layer.packed_bytes for layer in self.layers)
+
+    def __str__(self) -> str:
+        heading = ("parameter", "shape", "bits", "share of +1", "float32 bytes", "packed bytes")
+        rows = [
+            (
+                layer.name,
+                "x".join(map(str, layer.shape)) or "scalar",
+                str(layer.bits),
+                f"{layer.positive:.3f}" if layer.bits == 1 else "-",
+                f"{layer.float_bytes:,}",
+                f"{layer.packed_bytes:,}",
+            )
+            for layer in self.layers
+        ]
+        ratio = self.float_bytes / max(1, self.packed_bytes)
+        total = ("total", "", "", f"1/{ratio:.1f}", f"{self.float_bytes:,}", f"{self.packed_bytes:,}")
+        widths = [max(map(len, column)) for column in zip(heading, *rows, total, strict=True)]
+        lines = [
+            "  ".join(text.ljust(width) if place < 2 else text.rjust(width) for place, (text, width) in enumerate(row))
+            for row in (list(zip(line, widths, strict=True)) for line in (heading, *rows, total))
+        ]
+        rule = "-" * len(lines[0])
+        real = [f"  {layer.name.ljust(widths[0])}  {layer.real_because}" for layer in self.layers if layer.real_because]
+        told = ["weight matrices that stay real:", *real] if real else []
+        return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1], *told])
+
+
+def summary(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
+    """Print and return what `inspect_model` finds."""
+    result = inspect_model(model, optimizer)
+    print(result)
+    return result
+
+
+def inspect_model(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
+    """For every parameter of `model`: shape, bits per weight, share of +1, bytes as is and packed."""
+    forget_gathered(model)  # parameters are read here and nothing is computed: FSDP2 must not show gathered ones
+    with optimizer.binarized():
+        trained = {
+            weight: (group["estimator"], axis)
+            for group in optimizer.param_groups
+            for weight, axis in zip(group["params"], output_axes(group), strict=True)
+        }
+        matrices = weight_matrices(model)
+        return Summary(
+            tuple(
+                _binary_layer(name, weight, *trained[weight])
+                if weight in trained and trained[weight][0].binary
+                else _real_layer(name, weight, matrices.get(weight), weight in trained)
+                for name, weight in model.named_parameters()
+            )
+        )
+
+
+def _real_layer(name: str, weight: nn.Parameter, matrix: Matrix | None, trained: bool) -> Layer:
+    size, because = 4 * weight.numel(), ""
+    if matrix is not None and not weight.requires_grad:
+        because = "frozen: it requires no gradient"
+    elif matrix is not None:
+        chosen = "its group is trained in full precision" if trained else "the optimizer does not have it"
+        because = matrix.real or chosen
+    return Layer(name, tuple(weight.shape), 32, math.nan, size, size, because)
+
+
+def _binary_layer(name: str, weight: nn.Parameter, estimator: Estimator, axis: OutputAxis) -> Layer:
+    count, levels = weight.numel(), whole(weight.detach())
+    # A scale other than 1 is one float32 per layer or per output channel.
+    by_output = axis.outputs_first(levels)
+    sizes = by_output.abs().reshape(len(by_output), -1)[:, :1] if levels.ndim else levels.abs()
+    different = torch.unique(sizes)
+    scales = 0 if bool((different == 1).all()) else (1 if len(different) == 1 else len(sizes))
+    positive = float((levels > 0).float().mean())
+    return Layer(name, tuple(weight.shape), 1, positive, 4 * count, math.ceil(count / 8) + 4 * scales)

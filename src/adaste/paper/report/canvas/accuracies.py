@@ -1,0 +1,174 @@
+"""Figures of accuracies: of all methods at a place, and of the ablation."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.lines import Line2D
+
+from adaste._util.drawing import in_style
+from adaste.paper.cells import Cell, cells_of, of_one_length
+from adaste.paper.collection import Run
+from adaste.paper.published import QUOTED, RERUN
+from adaste.paper.report.canvas.looks import GREY, LOOK, entitle
+from adaste.paper.report.cell_format import number, summary
+from adaste.paper.setups import Place
+from adaste.paper.tables import Table
+
+FAMILY_LOOKS = MappingProxyType(
+    {"paper": ("#009e73", "s"), "released": ("#0072b2", "o"), "ours": ("#d55e00", "D"), "ablation": ("#0072b2", "o")}
+)
+"""Colour and mark of the families in figures of accuracies."""
+
+PUBLISHED_MARKS = MappingProxyType({RERUN: "o", QUOTED: "^", "": "o"})
+PUBLISHED_TITLES = MappingProxyType(
+    {RERUN: "published, own runs (best epoch)", QUOTED: "published, quoted", "": "published (best epoch)"}
+)
+
+
+def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | None:
+    """The accuracy of every method at a place: filled marks are runs, the larger the longer, hollow ones published."""
+    rows = {row.method: row for row in reversed(table.rows)}
+    methods = list(dict.fromkeys(row.method for row in table.rows))
+    found = {
+        (family.name, method): cells
+        for family in table.families
+        for method in methods
+        if (cells := cells_of(runs, family, rows[method], place))
+    }
+    if not found:
+        return None
+    with in_style(LOOK):
+        drawing = Drawing(figsize=(7.6, 1.5 + 0.36 * len(methods)), layout="constrained")
+        axes = drawing.subplots()
+        published = _draw_published(axes, table, place, methods)
+        lasts = [run.result.last_accuracy for cells in found.values() for cell in cells for run in cell.runs]
+        known = published or lasts
+        low = min(known) - max(2, 0.15 * (max(known) - min(known)))  # room for the numbers of arrows
+        families = [family.name for family in table.families]
+        sizes = _sizes(found)
+        for (family, method), cells in found.items():
+            shift = 0.28 * (families.index(family) - (len(families) - 1) / 2)
+            for cell in cells:
+                _draw_cell(axes, cell, methods.index(method) + shift, family, sizes[family, cell.epochs], low)
+        made = {method for _, method in found}
+        names = [rows[method].title + ("" if method in made else " (no run)") for method in methods]
+        axes.set(xlim=(low, max([*published, *lasts]) + 0.5), ylim=(len(methods) - 0.4, -0.6))
+        axes.set(xlabel="test accuracy (%), last epoch: mean, least and most over seeds")
+        axes.set_yticks(range(len(methods)), names)
+        axes.grid(visible=False, axis="y")
+        handles = [*_family_handles(sizes), *_published_handles(table, place)]
+        drawing.legend(handles=handles, loc="outside lower center", ncols=3)
+        entitle(drawing, f"{place.title}: test accuracy of every method")
+    return drawing
+
+
+def _draw_published(axes: Axes, table: Table, place: Place, methods: Sequence[str]) -> list[float]:
+    numbers = []
+    for row in table.rows:
+        there = row.published.get(place.name)
+        if there is not None:
+            numbers.append(there.accuracy)
+            axes.plot(
+                there.accuracy,
+                methods.index(row.method),
+                PUBLISHED_MARKS[row.mark],
+                markersize=11,
+                markerfacecolor="none",
+                markeredgecolor="#333333",
+                markeredgewidth=1.1,
+            )
+    return numbers
+
+
+def _sizes(found: Mapping[tuple[str, str], Sequence[Cell]]) -> dict[tuple[str, int], float]:
+    """How large the marks of a family's runs of one length are."""
+    lengths: dict[str, set[int]] = {}
+    for (family, _), cells in found.items():
+        lengths.setdefault(family, set()).update(cell.epochs for cell in cells)
+    return {
+        (family, epochs): 4.5 + 2.5 * place
+        for family, known in lengths.items()
+        for place, epochs in enumerate(sorted(known))
+    }
+
+
+def _draw_cell(axes: Axes, cell: Cell, height: float, family: str, size: float, low: float) -> None:
+    """A mark at the mean and a line from the least to the most; an arrow at the edge for what lies beyond it."""
+    colour, mark = FAMILY_LOOKS[family]
+    lasts = [run.result.last_accuracy for run in cell.runs]
+    if cell.last.mean < low:
+        axes.annotate(
+            f" {number(cell.last.mean)}",
+            xy=(low, height),
+            xytext=(12, 0),
+            textcoords="offset points",
+            color=colour,
+            fontsize=7.5,
+            va="center",
+            arrowprops={"arrowstyle": "->", "color": colour, "shrinkA": 0, "shrinkB": 0},
+        )
+        return
+    axes.plot([min(lasts), max(lasts)], [height, height], color=colour, linewidth=1.4)
+    axes.plot(cell.last.mean, height, mark, color=colour, markersize=size)
+
+
+def _family_handles(sizes: Mapping[tuple[str, int], float]) -> list[Line2D]:
+    handles = []
+    for (family, epochs), size in sizes.items():
+        colour, mark = FAMILY_LOOKS[family]
+        named = f"family {family}, {epochs} epochs"
+        handles.append(Line2D([], [], color=colour, marker=mark, linestyle="", markersize=size, label=named))
+    return handles
+
+
+def _published_handles(table: Table, place: Place) -> list[Line2D]:
+    marks = dict.fromkeys(row.mark for row in table.rows if place.name in row.published)
+    return [
+        Line2D(
+            [],
+            [],
+            marker=PUBLISHED_MARKS[mark],
+            markersize=9,
+            markerfacecolor="none",
+            markeredgecolor="#333333",
+            linestyle="",
+            label=PUBLISHED_TITLES[mark],
+        )
+        for mark in marks
+    ]
+
+
+def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
+    """The rows of the ablation by their accuracy; None where there is no run of it."""
+    (family,), (place,) = table.families, table.places
+    cells = of_one_length([cells_of(runs, family, row, place) for row in table.rows])
+    made = [cell for cell in cells if cell is not None]
+    if not made:
+        return None
+    colour, mark = FAMILY_LOOKS[family.name]
+    with in_style(LOOK):
+        drawing = Drawing(figsize=(7.6, 1.1 + 0.34 * len(cells)), layout="constrained")
+        axes = drawing.subplots()
+        for height, cell in enumerate(cells):
+            if cell is None:
+                axes.text(1, height, "missing", color=GREY, va="center", fontsize=8.5)
+                continue
+            axes.plot([0, cell.last.mean], [height, height], color=colour, linewidth=1.2, alpha=0.35)
+            axes.plot(cell.last.mean, height, mark, color=colour, markersize=6)
+            axes.annotate(
+                summary(cell.last),
+                (cell.last.mean, height),
+                xytext=(7, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8.5,
+            )
+        axes.set(xlim=(0, 112), ylim=(len(cells) - 0.4, -0.6), xlabel="test accuracy (%), last epoch")
+        axes.set_yticks(range(len(cells)), [row.title for row in table.rows])
+        axes.set_xticks(range(0, 101, 20))
+        axes.grid(visible=False, axis="y")
+        counts = " to ".join(str(count) for count in sorted({min(c.count for c in made), max(c.count for c in made)}))
+        entitle(drawing, f"{table.title}: {place.title} ({made[0].epochs} epochs, n = {counts})")
+    return drawing

@@ -1,0 +1,139 @@
+"""How a cell is put into words: the same ones in every form of text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adaste.paper.cells import Cell, OverSeeds, cells_of, of_one_length
+from adaste.paper.collection import Run
+from adaste.paper.custom_recipes import Other
+from adaste.paper.families.family import Family
+from adaste.paper.published import Published
+from adaste.paper.setups import Place
+from adaste.paper.tables import Row, Table
+
+NO_RECIPE, NO_RUN = "—", "missing"
+MINUS = "\N{MINUS SIGN}"
+
+LEGEND = (
+    "Test accuracy in percent after the last epoch: mean ± standard deviation over n seeds, of the longest runs, "
+    "or of one length for all rows where the paper has no numbers. "
+    "best: of each run's best test epoch, which is what the paper reports. paper: its number, and how far ours "
+    f"(of the last epoch) is from it. {NO_RUN}: no run. {NO_RECIPE}: the family has no recipe for it."
+)
+
+
+OTHERS = "Other recipes"
+ABOUT_OTHERS = (
+    "Recipes that no table of the paper has. Test accuracy in percent after the last epoch: mean ± standard deviation "
+    "over n seeds. best: of each run's best test epoch."
+)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table for one family of recipes, all in words: a title per row and a text per place.
+
+    remark  what the runs were made on.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    remark: str
+
+
+def number(value: float) -> str:
+    """An accuracy, or the spread of one."""
+    return f"{value:.2f}"
+
+
+def difference(value: float) -> str:
+    """With its sign, and never -0.00."""
+    return f"{round(value, 2) + 0.0:+.2f}".replace("-", MINUS)
+
+
+def summary(value: OverSeeds | Published) -> str:
+    """A mean with its spread, where there is one."""
+    mean = value.mean if isinstance(value, OverSeeds) else value.accuracy
+    return number(mean) if value.spread is None else f"{number(mean)} ± {number(value.spread)}"
+
+
+def cell(found: Cell, published: Published | None) -> str:
+    """As in `94.21 ± 0.05 (n=3, 500 ep.; best 94.30; paper 94.11, +0.10)`."""
+    parts = [f"n={found.count}, {found.epochs} ep.", f"best {number(found.best.mean)}"]
+    if published is not None and found.difference is not None:
+        parts.append(f"paper {number(published.accuracy)}, {difference(found.difference)}")
+    if found.versions:
+        parts.append(f"by adaste {', '.join(found.versions)}")
+    return f"{summary(found.last)} ({'; '.join(parts)})"
+
+
+def missing(family: Family, row: Row, place: Place) -> str:
+    """What is said where there is no run, with the published number if there is one."""
+    word = NO_RUN if family.has(row.method, place) else NO_RECIPE
+    published = row.published.get(place.name)
+    return f"{word} (paper {number(published.accuracy)})" if published else word
+
+
+def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
+    """The whole table with the runs of one family; also where it has none, there are published numbers to read.
+
+    Beside published numbers the longest runs count. Where rows are compared with each other, all have one length.
+    """
+    alone = not any(row.published for row in table.rows)
+    found: dict[tuple[int, str], Cell] = {}
+    for place in table.places:
+        every = [cells_of(runs, family, row, place) for row in table.rows]
+        chosen = of_one_length(every) if alone else [next(iter(cells), None) for cells in every]
+        found |= {(index, place.name): there for index, there in enumerate(chosen) if there}
+
+    def text(index: int, row: Row, place: Place) -> str:
+        there = found.get((index, place.name))
+        return cell(there, row.published.get(place.name)) if there else missing(family, row, place)
+
+    return Grid(
+        columns=("method", *(place.title for place in table.places)),
+        rows=tuple(
+            (titled(row), *(text(index, row, place) for place in table.places)) for index, row in enumerate(table.rows)
+        ),
+        remark=_made_on(list(found.values())),
+    )
+
+
+def grid_of_others(others: Sequence[Other]) -> Grid:
+    """The recipes of no table, at least one, below each other."""
+    return Grid(
+        columns=("recipe", "accuracy"),
+        rows=tuple((f"{other.setting}: {other.title}", cell(other.cell, None)) for other in others),
+        remark=_made_on([other.cell for other in others]),
+    )
+
+
+def titled(row: Row) -> str:
+    """A row's title with its mark."""
+    return f"{row.title} {row.mark}".strip()
+
+
+def heading(table: Table) -> str:
+    """As in "Table 1: Classification accuracy for different methods"."""
+    return f"{titled_name(table.name)}: {table.title}"
+
+
+def titled_name(name: str) -> str:
+    """As in "Table 1" of "table1" and "Long runs" of "long-runs"."""
+    kind = name.rstrip("0123456789")
+    return f"{kind.replace('-', ' ').capitalize()} {name.removeprefix(kind)}".strip()
+
+
+def counted(count: int, what: str) -> str:
+    """As in "1 run" and "2 runs"."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _made_on(cells: Sequence[Cell]) -> str:
+    if not cells:
+        return "No runs."
+    hardware = sorted({name for cell in cells for name in cell.hardware})
+    minutes = [cell.seconds / 60 for cell in cells]
+    least, most = f"{min(minutes):.1f}", f"{max(minutes):.1f}"
+    length = least if least == most else f"{least} to {most}"
+    return f"Made on {', '.join(hardware)}; a run took {length} minutes."

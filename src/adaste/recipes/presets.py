@@ -1,0 +1,139 @@
+"""The named recipes: `<data>-<network>-<method>`, as in "cifar10-resnet18-adaste", composed from three tables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from adaste._util.checks import near
+from adaste.data.augment import Crop, Flip, RandomResizedCrop, Transform
+from adaste.models import MLP, VGG, Network, ResNet
+from adaste.recipes.methods import METHODS, NamedMethod, Plan
+from adaste.recipes.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the data decide about a run.
+
+    data      their name.
+    images    how many there are for training.
+    networks  that suit their images, by the middle part of a recipe's name.
+    epochs    the usual length of a run.
+    """
+
+    data: str
+    images: int
+    augmentation: tuple[Transform, ...]
+    networks: Mapping[str, Network]
+    epochs: int
+    precision: str = "bfloat16"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A recipe but for its length.
+
+    norm_always  as in a recipe: on, unless the runs of before are to be repeated.
+    """
+
+    name: str
+    description: str
+    setting: Setting
+    network: Network
+    method: NamedMethod
+    norm_always: bool = True
+
+    def make(self, epochs: int | None = None) -> Recipe:
+        """The recipe for so many epochs, or the usual number of them."""
+        setting, batch = self.setting, 128
+        epochs = setting.epochs if epochs is None else epochs
+        treatment = self.method.treat(Plan(epochs, setting.images, batch))
+        return Recipe(
+            data=setting.data,
+            network=self.network,
+            estimator=treatment.estimator,
+            base=treatment.base,
+            averaging=treatment.averaging,
+            rest_lr=treatment.rest_lr,
+            epochs=epochs,
+            batch=batch,
+            augmentation=setting.augmentation,
+            precision=setting.precision,
+            norm_always=self.norm_always,
+        )
+
+
+_RESNETS = {"resnet18": ResNet(depth=18), "resnet34": ResNet(depth=34), "resnet50": ResNet(depth=50)}
+_STRIDED = {
+    "resnet18": ResNet(depth=18, stem="strided"),
+    "resnet34": ResNet(depth=34, stem="strided"),
+    "resnet50": ResNet(depth=50, stem="strided"),
+}
+_BINARY_CONNECT = VGG(stages=((128, 128), (256, 256), (512, 512)), hidden_widths=(1024, 1024))
+_CIFAR = {**_RESNETS, "vgg16": VGG(), "binaryconnect-vgg": _BINARY_CONNECT, "mlp": MLP(widths=(1024, 1024, 1024))}
+_SMALL = {"mlp": MLP(widths=(256, 256)), "vgg-small": VGG(stages=((32, 32), (64, 64)), hidden_widths=())}
+
+SETTINGS = MappingProxyType(
+    {
+        "cifar10": Setting("cifar10", 50_000, (Crop(4), Flip()), _CIFAR, epochs=160),
+        "cifar100": Setting("cifar100", 50_000, (Crop(4), Flip()), _CIFAR, epochs=160),
+        "tiny-imagenet": Setting(
+            "tiny-imagenet", 100_000, (RandomResizedCrop(64), Flip()), {**_STRIDED, "vgg16": VGG()}, epochs=60
+        ),
+        "imagenette": Setting(
+            "imagenette", 9_469, (RandomResizedCrop(224), Flip()), {**_RESNETS, "vgg16": VGG()}, epochs=60
+        ),
+        "mnist": Setting("mnist", 60_000, (Crop(2),), {"mlp": MLP(widths=(1024, 1024, 1024))}, epochs=20),
+        "fashion-mnist": Setting(
+            "fashion-mnist", 60_000, (Crop(2), Flip()), {"mlp": MLP(widths=(1024, 1024, 1024))}, epochs=20
+        ),
+        "digits": Setting("digits", 1_297, (Crop(1),), _SMALL, epochs=20, precision="float32"),
+    }
+)
+"""The data by the first part of a recipe's name."""
+
+
+def own_setting(data: str, images: int, side: int) -> Setting:
+    """The setting of images of one's own: their number decides on rates, their side on networks and augmentation.
+
+    data    `folder` or `folder:SIDE`.
+    images  how many there are for training.
+    side    of each, in pixels.
+    """
+    stem = "small" if side < 64 else "strided" if side < 128 else "large"
+    networks: dict[str, Network] = {f"resnet{depth}": ResNet(depth=depth, stem=stem) for depth in (18, 34, 50)}
+    cropping = Crop(max(1, side // 8)) if side < 64 else RandomResizedCrop(side)
+    return Setting(data, images, (cropping, Flip()), {**networks, "vgg16": VGG(), **_SMALL}, epochs=60)
+
+
+def presets(settings: Mapping[str, Setting]) -> Mapping[str, Preset]:
+    """All recipes for some data, by name: `<data>-<network>-<method>`."""
+    return MappingProxyType(
+        {
+            name: Preset(name, f"{method.title}: {network_name} on {setting.data}", setting, network, method)
+            for data_name, setting in settings.items()
+            for network_name, network in setting.networks.items()
+            for method_name, method in METHODS.items()
+            for name in [f"{data_name}-{network_name}-{method_name}"]
+        }
+    )
+
+
+RECIPES = presets(SETTINGS)
+"""All named recipes but those for images of one's own."""
+
+
+def recipe(name: str, *, epochs: int | None = None, seed: int = 0) -> Recipe:
+    """The recipe of that name, for another number of epochs than usual if one is given."""
+    return preset_named(name).make(epochs).with_seed(seed)
+
+
+def preset_named(name: str, settings: Mapping[str, Setting] = SETTINGS) -> Preset:
+    """The recipe of that name but for its length, among those for some data."""
+    known = RECIPES if settings is SETTINGS else presets(settings)
+    if name not in known:
+        raise ValueError(
+            f"there is no recipe {name!r}{near(name, known)}. Names are <data>-<network>-<method>: data "
+            f"{', '.join(settings)}; methods {', '.join(METHODS)}"
+        )
+    return known[name]

@@ -1,0 +1,136 @@
+"""Recipe: all that decides the numbers of a run, as one frozen value that JSON can hold.
+
+But for rounding: devices differ in it, and on a CPU so do numbers of threads (environment.json has them).
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self
+
+from adaste._util import serial
+from adaste._util.checks import require, require_count
+from adaste._util.serial import added
+from adaste.data.augment import Augmentation, Transform
+from adaste.estimators import Estimator
+from adaste.estimators.noise import Noise
+from adaste.estimators.schedules import Schedule, schedules_in, transform
+from adaste.models import Network
+from adaste.recipes.bases import Base
+from adaste.recipes.registry import ADMITTED
+
+PRECISIONS = ("bfloat16", "float32")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One run. Schedules count epochs here, and `in_steps` makes them count optimizer steps.
+
+    data             name of the data.
+    network          the network; the data decide on the shape of its images and the number of classes.
+    estimator        how its binary weights are trained.
+    base             the optimizer of the latents.
+    averaging        rate of the average of gradients that the estimator sees; 0 for none.
+    rest_lr          learning rate of the parameters that stay real (biases, scales of BatchNorm); None: the base's.
+    include          patterns of the names of binary weights, or of modules; none: all linear and convolution weights.
+    exclude          patterns of the names of weights, or of modules, that stay real all the same.
+    epochs           passes over the training images.
+    batch            images per step, of all processes together.
+    augmentation     transforms of the training images, in order.
+    label_smoothing  share of every label that is spread over all classes.
+    holdout          this many training images are set aside, the same ones for every seed; the accuracy on them then
+                     decides which epoch is best.
+    precision        of the network's computation; latents are float32 always.
+    sync_norm        BatchNorm takes its statistics over all processes.
+    norm_batches     augmented batches to re-estimate BatchNorm's statistics with before a test, where weights are soft;
+                     0 tests with the statistics of the soft weights, as some published code does.
+    norm_always      re-estimate them before every test, also where weights are +-1: signs flip between the batches that
+                     the running statistics remember.
+    evaluate_every   epochs between tests.
+    seed             of the initial weights, the order of images and their augmentation.
+    """
+
+    data: str
+    network: Network
+    estimator: Estimator
+    base: Base
+    averaging: float | Schedule = 0.0
+    rest_lr: float | Schedule | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    epochs: int
+    batch: int = 128
+    augmentation: tuple[Transform, ...]
+    label_smoothing: float = 0.0
+    holdout: int = 0
+    precision: str = "bfloat16"
+    sync_norm: bool = False
+    norm_batches: int = 50
+    norm_always: bool = added(False)
+    evaluate_every: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        serial.require_types(self)
+        if not self.data:
+            raise ValueError("data must name a set of images, got ''")
+        for name in ("epochs", "batch", "evaluate_every"):
+            require_count(name, getattr(self, name), least=1)
+        for name in ("holdout", "norm_batches", "seed"):
+            require_count(name, getattr(self, name), least=0)
+        if self.norm_always and not self.norm_batches:
+            raise ValueError(
+                "norm_always re-estimates statistics of BatchNorm from norm_batches batches, and these are 0: use at "
+                "least 1, or norm_always=false to test with running statistics"
+            )
+        require("averaging", self.averaging, least=0, below=1)
+        require("label_smoothing", self.label_smoothing, least=0, below=1)
+        require("rest_lr", self.rest_lr, least=0, optional=True)
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        Augmentation(self.augmentation, mean=(0.0,), std=(1.0,))  # an error where its transforms do not go together
+        for schedule in schedules_in(self):
+            if schedule.every != 1:
+                raise ValueError(
+                    "schedules in a recipe count epochs and move at every step: every must be 1 "
+                    f"(stretch length, delay or ticks instead), got {schedule}"
+                )
+
+    def to_json(self) -> str:
+        """The recipe as JSON, for people to read."""
+        return serial.to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The recipe that `to_json` gave."""
+        recipe: Self = serial.from_json(text, RECIPE_CLASSES, expected=cls)
+        return recipe
+
+    @property
+    def digest(self) -> str:
+        """A name for exactly these settings: equal recipes have equal ones."""
+        return serial.digest(self)[:16]
+
+    def in_steps(self, steps_per_epoch: int) -> Self:
+        """The same recipe with schedules that count optimizer steps."""
+        require_count("steps_per_epoch", steps_per_epoch, least=1)
+        return transform(self, lambda part: part.stretched(steps_per_epoch) if isinstance(part, Schedule) else part)
+
+    def with_seed(self, seed: int) -> Self:
+        """The same recipe with other random numbers, also where an estimator draws some."""
+
+        def reseeded(part: Any) -> Any:
+            return dataclasses.replace(part, seed=seed) if isinstance(part, Noise) and part.seed != seed else part
+
+        seeded = transform(self, reseeded)
+        return seeded if seeded.seed == seed else dataclasses.replace(seeded, seed=seed)
+
+    @property
+    def unseeded(self) -> Self:
+        """One recipe for all that differ in their seeds alone; this one where its parts have seeds of their own."""
+        usual = self.with_seed(0)
+        return usual if usual.with_seed(self.seed) == self else self
+
+
+RECIPE_CLASSES = MappingProxyType({**ADMITTED, "Recipe": Recipe})
+"""All classes in a recipe's JSON."""

@@ -1,0 +1,308 @@
+"""run(recipe, folder): the only place that writes results.
+
+recipe.json         all that decides the numbers, up to the rounding of the machine they are computed on
+environment.json    what it ran on, once per start
+metrics.jsonl       one record per epoch
+checkpoints/        the last few, to go on from exactly
+best.safetensors    the network as exported, of the best epoch so far
+last.safetensors    the same of the last epoch, written at the end
+latents.json        the histogram of latents at the end; null where no weight is binary
+result.json         the outcome; where it exists, the run is finished
+problem.txt         why it failed, until it goes on
+"""
+
+import json
+import time
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as to_safetensors
+from torch import Tensor, nn
+
+from adaste._util.checks import require, require_count
+from adaste._util.files import append, remove_unfinished, write_atomically
+from adaste._util.locks import alone_in
+from adaste._util.signals import Heard, StoppedError, listening
+from adaste.data import Dataset, is_own
+from adaste.recipes.recipe import Recipe
+from adaste.runs.checkpoint import Checkpoints, load
+from adaste.runs.environment import environment
+from adaste.runs.failures import leaving_the_reason
+from adaste.runs.folder import Result, best_of, claim, read_result
+from adaste.runs.histogram import histogram
+from adaste.runs.observer import SILENT, Observer
+from adaste.training.consensus import Agreement
+from adaste.training.determinism import algorithms
+from adaste.training.distributed import ALONE, World
+from adaste.training.epoch_plan import steps_of_recipe
+from adaste.training.records import DivergedError, Record
+from adaste.training.trainer import Training
+
+VERSION = 1
+"""Of the content of checkpoints."""
+
+STOP = 1
+"""To save is a wish of 1, to stop because of a signal a larger one; the largest wish of all processes counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a run may do differently without changing its numbers, up to rounding.
+
+    engine         how steps are run: auto, eager, compiled or graph.
+    save_every     seconds between checkpoints; there is one at the end and when it is stopped in any case.
+    keep           how many checkpoints stay.
+    deterministic  algorithms that give the same bits every time, also on a GPU; slower there. On a CPU, one thread: the
+                   number of threads decides on rounding.
+    """
+
+    engine: str = "auto"
+    save_every: float = 60.0
+    keep: int = 2
+    deterministic: bool = False
+
+    def __post_init__(self) -> None:
+        require("save_every", self.save_every, least=0)
+        require_count("keep", self.keep, least=1)
+
+
+USUAL = Options()
+
+
+@dataclass
+class _Story:
+    """What has happened so far, over all starts of a run."""
+
+    records: list[Record] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def best(self) -> Record | None:
+        return best_of(self.records)
+
+
+def run(
+    recipe: Recipe,
+    folder: Path,
+    dataset: Dataset,
+    *,
+    device: torch.device,
+    world: World = ALONE,
+    options: Options = USUAL,
+    observer: Observer = SILENT,
+) -> Result:
+    """Train by `recipe` and write everything into `folder`; goes on where an earlier start was interrupted.
+
+    A finished run is not run again. Ctrl-C and SIGTERM save and raise StoppedError.
+    """
+    steps_of_recipe(recipe, dataset, world)  # an error, before anything is written, where its batch does not suit
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone_in(folder) if world.leads else nullcontext():
+        if world.leads:
+            claim(recipe, folder)
+        finished: Result | None = world.from_leader(read_result(folder))
+        if finished is not None:
+            _require_same_images(recipe, folder, dataset)
+            observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
+            return finished
+        on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+        reason = leaving_the_reason(folder) if world.leads else nullcontext()
+        with reason, on_device, algorithms(options.deterministic, device):
+            return _Run(recipe, folder, dataset, device, world, options, observer).go()
+
+
+def _require_same_images(recipe: Recipe, folder: Path, dataset: Dataset) -> None:
+    """An error where the finished run in `folder` was made with other images of one's own: recipes do not name them."""
+    path = folder / "environment.json"
+    starts = json.loads(path.read_text()) if is_own(recipe.data) and path.exists() else []
+    if starts and starts[-1].get("data", dataset.digest) != dataset.digest:
+        raise ValueError(
+            f"{folder} holds a finished run of this recipe with other images than those of {dataset.name} now: use "
+            "another folder"
+        )
+
+
+class _Run:
+    """One start of a run."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        folder: Path,
+        dataset: Dataset,
+        device: torch.device,
+        world: World,
+        options: Options,
+        observer: Observer,
+    ) -> None:
+        self.folder, self.dataset, self.device = folder, dataset, device
+        self.world, self.options, self.observer = world, options, observer
+        self.training = Training(recipe, dataset, device=device, engine=options.engine, world=world)
+        self.checkpoints = Checkpoints(folder / "checkpoints", keep=options.keep)
+        self.story = _Story()
+        self.best_network: dict[str, Tensor] | None = None
+        self.heard = Heard()
+        self.agreement = Agreement(world, device)
+        self.saved_at = self.started_at = time.monotonic()
+
+    def go(self) -> Result:
+        self._resume()
+        if self.world.leads:
+            self._write_beginning()
+            self.observer.begins(self.training, self.story.records)
+        with listening() as self.heard:
+            try:
+                for record in self.training.run(self._after_step, self._keep_if_best):
+                    self._take(record)
+                    if self.training.epoch < self.training.recipe.epochs:  # else it is saved and finished at once
+                        self._save_if_due()
+                return self._finish()
+            except RuntimeError as error:
+                # Ctrl-C in a terminal also ends a compiler at work, and with it the step that waits for it.
+                if not self.heard.number or isinstance(error, DivergedError):
+                    raise
+                raise StoppedError(self.heard.number, self.training.epoch, self.training.step, saved=False) from error
+
+    def _take(self, record: Record) -> None:
+        self.story.records.append(record)
+        if self.world.leads:
+            append(self.folder / "metrics.jsonl", _line(record))
+            self.observer.epoch_ended(record)
+
+    def _keep_if_best(self, network: nn.Module, accuracy: float) -> None:
+        best = self.story.best
+        if best is None or accuracy > (best.deciding or 0.0):
+            # In memory, and written with the next checkpoint: many epochs in a row may be the best so far.
+            self.best_network = {name: value.clone() for name, value in network.state_dict().items()}
+
+    def _after_step(self) -> None:
+        if self.world.leads:
+            self.observer.stepped(self.training)
+        self._save_if_due()
+
+    def _save_if_due(self) -> None:
+        """Save when it is time or when asked to stop, and then stop; all processes at the same step."""
+        due = time.monotonic() - self.saved_at >= self.options.save_every
+        wish = STOP + self.heard.number if self.heard.number else int(due)
+        wish = self.agreement.largest(wish, self.training.step)
+        if wish:
+            self.save()
+        if wish > STOP:
+            raise StoppedError(wish - STOP, self.training.epoch, self.training.step)
+
+    def save(self) -> None:
+        """Write a checkpoint of now, and the best network so far."""
+        state = {
+            "version": VERSION,
+            "recipe": self.training.recipe.digest,
+            "data": self.dataset.digest,
+            "records": [asdict(record) for record in self.story.records],
+            "seconds": self.story.seconds + time.monotonic() - self.started_at,
+            "training": self.training.state_dict(),
+        }
+        if self.world.leads:
+            self._write_best()
+            self.checkpoints.save(state, epoch=self.training.epoch, step=self.training.step)
+        self.saved_at = time.monotonic()
+
+    def _write_best(self) -> None:
+        best = self.story.best
+        if self.best_network is not None and best is not None:
+            self._write_network("best.safetensors", self.best_network, best)
+            self.best_network = None
+
+    def _write_network(self, name: str, network: dict[str, Tensor], record: Record) -> None:
+        facts = {
+            "recipe": json.loads(self.training.recipe.to_json()),
+            "classes": self.dataset.classes,
+            "record": record.repeatable,
+        }
+        tensors = {key: value.detach().cpu().contiguous() for key, value in network.items()}
+        # One entry, and nothing of clocks: entries are written in random order, and equal runs give equal files.
+        write_atomically(self.folder / name, to_safetensors(tensors, {"adaste": json.dumps(facts)}))
+
+    def _resume(self) -> None:
+        found = None
+        if self.world.leads:
+            # Not all below: a run may lie in a folder that holds other things, too.
+            for place in (self.folder, self.checkpoints.folder):
+                remove_unfinished(place)
+            saved = self.checkpoints.paths()
+            found = self.checkpoints.newest(self.observer.says)
+            if found is None and saved:
+                self.observer.says(f"no checkpoint in {self.checkpoints.folder} is whole: starting from the beginning")
+        path = self.world.from_leader(found and found[0])
+        if path is None:
+            return
+        state = found[1] if found else load(path)
+        self._check_state(path, state)
+        self.training.load_state_dict(state["training"])
+        self.story = _Story([Record(**record) for record in state["records"]], state["seconds"])
+
+    def _check_state(self, path: Path, state: dict[str, Any]) -> None:
+        expected = {"version": VERSION, "recipe": self.training.recipe.digest, "data": self.dataset.digest}
+        for name, value in expected.items():
+            if state.get(name) != value:
+                raise ValueError(
+                    f"the checkpoint {path} belongs to another run: its {name} is {state.get(name)}, this one's is "
+                    f"{value}. Use another folder, or remove the checkpoints to start from the beginning"
+                )
+
+    def _write_beginning(self) -> None:
+        write_atomically(self.folder / "metrics.jsonl", b"".join(_line(record) for record in self.story.records))
+        path = self.folder / "environment.json"
+        starts = self._earlier_starts(path)
+        here = {
+            **environment(self.device),
+            "processes": self.world.size,
+            "engine": self.training.choice.way.value,
+            "deterministic": self.options.deterministic,
+            "data": self.dataset.digest,
+            "from_epoch": self.training.epoch,
+            "from_step": self.training.step,
+        }
+        write_atomically(path, _pretty([*starts, here]))
+        if self.training.choice.reason is not None:
+            self.observer.says(self.training.choice.reason)
+
+    def _earlier_starts(self, path: Path) -> list[Any]:
+        try:
+            return list(json.loads(path.read_text())) if path.exists() else []
+        except (ValueError, TypeError) as error:
+            self.observer.says(f"{path} is damaged ({error}): it is begun anew")
+            return []
+
+    def _finish(self) -> Result:
+        self.save()
+        last, best = self.story.records[-1], self.story.best
+        # The last epoch is always tested.
+        assert best is not None and best.test_accuracy is not None and last.test_accuracy is not None
+        result = Result(
+            last_accuracy=last.test_accuracy,
+            best_accuracy=best.test_accuracy,
+            best_epoch=best.epoch,
+            epochs=len(self.story.records),
+            seconds=self.story.seconds + time.monotonic() - self.started_at,
+        )
+        with self.training.exported() as model:
+            if self.world.leads:
+                self._write_network("last.safetensors", model.state_dict(), last)
+                write_atomically(self.folder / "latents.json", _pretty(self._histogram()))
+        if self.world.leads:
+            write_atomically(self.folder / "result.json", _pretty(asdict(result)))
+        return result
+
+    def _histogram(self) -> dict[str, Any] | None:
+        found = histogram([latent for _, latent in self.training.optimizer.latents()])
+        return asdict(found) if found else None
+
+
+def _line(record: Record) -> bytes:
+    return (json.dumps(asdict(record)) + "\n").encode()
+
+
+def _pretty(plain: Any) -> bytes:
+    return (json.dumps(plain, indent=1) + "\n").encode()

@@ -1,0 +1,135 @@
+"""A Ray cluster as the runner of a study: every run is a task of Ray's, which starts it again when its node is lost."""
+
+import math
+import secrets
+import signal
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from adaste._util.checks import require, require_count
+from adaste._util.files import write_atomically
+from adaste.runs.study.processes import NO_VARIABLES, Ending
+from adaste.runs.study.ray_worker import Board, Made, Work, make
+from adaste.runs.study.study import Job
+
+RETRIES = 100
+"""How many nodes a run may lose."""
+
+SILENCE = 10.0
+"""Seconds without news after which a run does not count as running: its node is lost, and it waits for another."""
+
+ON_THE_HEAD = {"node:__internal_head__": 0.001}
+"""What only the head node has, without which there is no cluster."""
+
+
+class Cluster:
+    """A Ray cluster, connected. Ray starts a run as soon as a node has room for it.
+
+    gpu_share  of a GPU, for each run: with 0.25, four share one. 0 for runs on CPUs.
+    cpus       for each run.
+    options, variables are those of each Child.
+    """
+
+    def __init__(
+        self,
+        ray: Any,
+        *,
+        gpu_share: float = 0.0,
+        cpus: int = 1,
+        options: Sequence[str] = (),
+        variables: Mapping[str, str] = NO_VARIABLES,
+    ) -> None:
+        require("gpu_share", gpu_share, least=0, most=1)
+        require_count("cpus", cpus, least=1)
+        self._ray, self._needs = ray, {"GPU": gpu_share, "CPU": cpus}
+        self._options, self._variables = tuple(options), dict(variables)
+        self._make = ray.remote(num_cpus=cpus, num_gpus=gpu_share, max_retries=RETRIES)(make)
+        self._board = ray.remote(num_cpus=0, resources=ON_THE_HEAD, max_restarts=-1)(Board).remote()
+        self._question = self._board.take.remote()
+        self._mark = f".study-{secrets.token_hex(8)}"
+        self._tasks: dict[Path, Any] = {}
+        self._heard: dict[Path, float] = {}
+        self._stopped = False
+
+    @property
+    def can_run(self) -> bool:
+        """Whether some node is large enough; else all wait until one comes, as it may where nodes come and go."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return any(all(node.get(name, 0) >= need for name, need in self._needs.items()) for node in nodes)
+
+    def has_room(self) -> bool:
+        return True
+
+    def start(self, job: Job) -> None:
+        (job.folder / self._mark).touch()
+        work = Work(job.folder.absolute(), self._mark, job.recipe.to_json(), self._options, self._variables)
+        self._tasks[job.folder] = self._make.options(name=job.name).remote(work, self._board)
+
+    def running(self) -> Collection[Path]:
+        self._hear_news()
+        lately = time.monotonic() - SILENCE
+        return {folder for folder in self._tasks if self._heard.get(folder, -math.inf) > lately}
+
+    def ended(self) -> Mapping[Path, Ending]:
+        tasks = {task: folder for folder, task in self._tasks.items()}
+        done = self._ray.wait(list(tasks), num_returns=len(tasks), timeout=0)[0] if tasks else []
+        endings = {tasks[task]: self._ending(task, tasks[task]) for task in done}
+        for folder in endings:
+            del self._tasks[folder]
+            (folder / self._mark).unlink(missing_ok=True)
+        return endings
+
+    def stop(self) -> None:
+        # Once: Ray interrupts the task, which lets its child save, but does so again when it is asked again.
+        if not self._stopped:
+            self._stopped = True
+            for task in self._tasks.values():
+                self._ray.cancel(task)
+
+    def kill(self) -> None:
+        self._stopped = True
+        for folder, task in self._tasks.items():
+            self._ray.cancel(task, force=True)
+            (folder / self._mark).unlink(missing_ok=True)
+
+    def _ending(self, task: Any, folder: Path) -> Ending:
+        try:
+            made: Made = self._ray.get(task)
+            _bring_to(folder, made.files)
+            return made.ending
+        except self._ray.exceptions.RayError as error:
+            return Ending(-signal.SIGINT if self._stopped else 1, _in_a_line(error))
+        except OSError as error:
+            return Ending(1, _in_a_line(error))
+
+    def _hear_news(self) -> None:
+        """Never waits: the board may be moving to another node, and runs end whether or not there is news of them."""
+        if not self._ray.wait([self._question], timeout=0)[0]:
+            return
+        with suppress(self._ray.exceptions.RayError, OSError):
+            news: dict[Path, bytes | None] = self._ray.get(self._question)
+            for folder in [folder for folder in self._tasks if folder.absolute() in news]:
+                self._heard[folder] = time.monotonic()
+                records = news[folder.absolute()]
+                if records is not None:
+                    _bring_to(folder, {"metrics.jsonl": records})
+        self._question = self._board.take.remote()
+
+
+def _bring_to(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write what has changed; the result last, since where it is a run counts as finished."""
+    for name in sorted(files, key=lambda name: name == "result.json"):
+        path = folder / name
+        if not path.exists() or path.read_bytes() != files[name]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, files[name])
+
+
+def _in_a_line(error: Exception) -> str:
+    """What Ray wraps into a report of many lines."""
+    cause = getattr(error, "cause", None) or error
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    return lines[0] if lines else type(cause).__name__

@@ -1,0 +1,257 @@
+"""Many runs, several at a time. What is finished is skipped, what was interrupted goes on."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from adaste._util.locks import is_taken
+from adaste._util.signals import handling
+from adaste.data import is_own
+from adaste.recipes.recipe import Recipe
+from adaste.runs.failures import forget_problem, leave_problem, read_problem
+from adaste.runs.folder import Result, best_of, claim, last_tested, read_records, read_result, seconds_left
+from adaste.runs.study.processes import NO_VARIABLES, Child, Ending
+from adaste.training.records import Record
+
+INTERVAL = 0.25
+"""Seconds between two looks at the runs."""
+
+
+class State(Enum):
+    """What has become of a run."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be made."""
+
+    name: str
+    recipe: Recipe
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a run is, as its files tell.
+
+    problem  why it failed, in one line.
+    updated  when its last record was written, in seconds since the epoch.
+    """
+
+    job: Job
+    state: State
+    records: Sequence[Record] = ()
+    result: Result | None = None
+    problem: str | None = None
+    updated: float = 0.0
+
+    @property
+    def accuracy(self) -> float | None:
+        """The latest test accuracy."""
+        last = last_tested(self.records)
+        return last.test_accuracy if last else None
+
+    @property
+    def best(self) -> float | None:
+        """The test accuracy of the best epoch so far."""
+        best = best_of(self.records)
+        return best.test_accuracy if best else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long it will still take if it goes on like this; None where nothing can be said."""
+        if self.state is not State.RUNNING or not self.records:
+            return None
+        left = seconds_left(self.records, self.job.recipe.epochs)
+        return max(0.0, left - (time.time() - self.updated))
+
+
+def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
+    """Where a run belongs: one folder for equal recipes, so that what was begun is found again, by any name.
+
+    But where the data are images of one's own, equal recipes may be of other images, and the name says of which.
+    """
+    own = runs / f"{name}-{recipe.digest}"
+    if is_own(recipe.data):
+        return own
+    begun = sorted(folder for folder in runs.glob(f"*-{recipe.digest}") if folder.is_dir())
+    return own if own in begun or not begun else begun[0]
+
+
+def _leave_reason(folder: Path, ending: Ending) -> None:
+    """In place of a run that could not do so: it was killed, or failed early. Not where another process is at work."""
+    with suppress(OSError):  # the folder may be gone
+        if read_problem(folder) is None and not is_taken(folder):
+            leave_problem(folder, ending.problem or f"exit code {ending.code}")
+
+
+class Runner(Protocol):
+    """Where runs are made: in processes of this machine, or on the nodes of a cluster. Folders name the runs."""
+
+    def has_room(self) -> bool:
+        """Whether it takes one more now."""
+
+    def start(self, job: Job) -> None:
+        """Take a run whose folder holds its recipe."""
+
+    def running(self) -> Collection[Path]:
+        """Those at work; one that was taken may still wait."""
+
+    def ended(self) -> Mapping[Path, Ending]:
+        """Those that have ended since this was asked last; their folders hold all they have left."""
+
+    def stop(self) -> None:
+        """Let all save and end."""
+
+    def kill(self) -> None:
+        """End all now."""
+
+
+class Processes:
+    """Children of this process, at most `count` at a time; options and variables are those of each Child."""
+
+    def __init__(
+        self, count: int = 1, *, options: Sequence[str] = (), variables: Mapping[str, str] = NO_VARIABLES
+    ) -> None:
+        if count < 1:
+            raise ValueError(f"a study needs at least one process, got {count}")
+        self._count, self._options, self._variables = count, options, variables
+        self._children: dict[Path, Child] = {}
+
+    def has_room(self) -> bool:
+        return len(self._children) < self._count
+
+    def start(self, job: Job) -> None:
+        self._children[job.folder] = Child(job.folder, self._options, self._variables)
+
+    def running(self) -> Collection[Path]:
+        return self._children.keys()
+
+    def ended(self) -> Mapping[Path, Ending]:
+        endings = {folder: ending for folder, child in self._children.items() if (ending := child.ended())}
+        for folder in endings:
+            del self._children[folder]
+        return endings
+
+    def stop(self) -> None:
+        for child in self._children.values():
+            child.stop()
+
+    def kill(self) -> None:
+        for child in self._children.values():
+            child.kill()
+
+
+class Study:
+    """Jobs at work.
+
+        statuses = Study(jobs, Processes(4, options=["--device", "cuda"])).run(watch=print)
+
+    Equal folders are one job.
+    """
+
+    def __init__(self, jobs: Sequence[Job], runner: Runner) -> None:
+        self._jobs, self._runner = {job.folder: job for job in jobs}, runner
+        self._waiting = list(self._jobs.values())
+        self._taken: set[Path] = set()
+        self._ended: dict[Path, Status] = {}
+        self._read: dict[Path, tuple[tuple[float, int], list[Record]]] = {}
+        self._signals: list[int] = []
+
+    @property
+    def stopped_by(self) -> int | None:
+        """The signal that ended it before all was done."""
+        return self._signals[0] if self._signals else None
+
+    def run(self, watch: Callable[[list[Status]], None]) -> list[Status]:
+        """Run all jobs; `watch` is told how they are doing, a few times per second and at the end.
+
+        A run that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP let the runs save; a second one kills.
+        """
+        # The end of a terminal, too, would leave the runs behind, unless it was said (nohup) that all should go on.
+        with handling(self._signals.append):
+            try:
+                while True:
+                    self._pass_signals_on()
+                    self._see_who_has_ended()
+                    self._start_others()
+                    watch(self.statuses())
+                    if not self._taken:
+                        return self.statuses()
+                    time.sleep(INTERVAL)
+            except BaseException:
+                # A pipe's reader may have heard the same Ctrl-C (| tee), and rich then exits: the runs still save.
+                self._let_save()
+                raise
+            finally:
+                self._runner.kill()
+
+    def statuses(self) -> list[Status]:
+        """How every job is doing, in the order they were given."""
+        running = self._runner.running()
+        return [self._ended.get(folder) or self._status(job, folder in running) for folder, job in self._jobs.items()]
+
+    def _status(self, job: Job, running: bool) -> Status:
+        if self._signals and job.folder not in self._taken:
+            return self._seen(job, State.STOPPED)
+        return self._seen(job, State.RUNNING if running else State.WAITING)
+
+    def _seen(self, job: Job, state: State, problem: str | None = None) -> Status:
+        path = job.folder / "metrics.jsonl"
+        try:
+            known = path.stat() if path.exists() else None
+            # The size, too: some file systems count in seconds, and there may be several epochs in one.
+            changed = (known.st_mtime, known.st_size) if known else (0.0, 0)
+            if job.folder not in self._read or self._read[job.folder][0] != changed:
+                self._read[job.folder] = changed, read_records(job.folder)
+            return Status(job, state, self._read[job.folder][1], read_result(job.folder), problem, changed[0])
+        except (OSError, ValueError) as error:  # files of one run, damaged or gone, are no reason to end the others
+            return Status(job, state, problem=problem or str(error))
+
+    def _pass_signals_on(self) -> None:
+        if len(self._signals) == 1:
+            self._runner.stop()
+        elif self._signals:
+            self._runner.kill()
+
+    def _let_save(self) -> None:
+        self._runner.stop()
+        while self._taken and len(self._signals) < 2:
+            time.sleep(INTERVAL)
+            self._see_who_has_ended()
+
+    def _see_who_has_ended(self) -> None:
+        for folder, ending in self._runner.ended().items():
+            self._taken.remove(folder)
+            if ending.code == 0:
+                self._ended[folder] = self._seen(self._jobs[folder], State.DONE)
+            elif self._signals and ending.by_signal:
+                self._ended[folder] = self._seen(self._jobs[folder], State.STOPPED)
+            else:
+                _leave_reason(folder, ending)
+                self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
+
+    def _start_others(self) -> None:
+        while self._waiting and not self._signals and self._runner.has_room():
+            job = self._waiting.pop(0)
+            try:
+                job.folder.mkdir(parents=True, exist_ok=True)
+                claim(job.recipe, job.folder)
+                if read_result(job.folder) is not None:
+                    self._ended[job.folder] = self._seen(job, State.DONE)
+                else:
+                    forget_problem(job.folder)
+                    self._runner.start(job)
+                    self._taken.add(job.folder)
+            except (OSError, ValueError) as error:
+                self._ended[job.folder] = Status(job, State.FAILED, problem=str(error))

@@ -1,0 +1,122 @@
+"""One training step: augment, forward, backward, update; eager, compiled, or as one CUDA graph."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from adaste._util.compiling import compiled_method
+from adaste.data.augment import Augmentation, Batch, loss
+from adaste.optim.latent_optimizer import LatentOptimizer
+from adaste.training.accelerate import Accelerator
+from adaste.training.cuda_graph import Replayed
+from adaste.training.execution import Way
+from adaste.training.walk import Walk
+
+RATES = "rates"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the steps of an epoch have met so far, on this process."""
+
+    loss: float
+    """Summed over images."""
+    correct: float
+    seen: float
+    first_bad: int
+    """The step whose loss was not finite; -1 while all were."""
+
+
+class TrainingStep:
+    """Call it once per step. Nothing in it waits for the device, and every number that changes is read from a tensor.
+
+    The walk brings the learning rates of each step beside its random numbers, under the name RATES: one for every group
+    of the optimizer. They come from the host, because a compiled schedule would be compiled anew for every length.
+    """
+
+    def __init__(
+        self,
+        *,
+        network: nn.Module,
+        optimizer: LatentOptimizer,
+        walk: Walk,
+        augmentation: Augmentation,
+        label_smoothing: float,
+        dtype: torch.dtype,
+        way: Way,
+    ) -> None:
+        self._network, self._optimizer, self._walk = network, optimizer, walk
+        self._augmentation, self._label_smoothing, self._dtype = augmentation, label_smoothing, dtype
+        self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
+        self._first_bad = torch.full((), -1, dtype=torch.int64, device=walk.device)
+        eager = way is Way.EAGER
+        self._batch = self._next_batch if eager else compiled_method(self._next_batch)
+        self._judge = self._loss if eager else compiled_method(self._loss)
+        # In a graph the network's own kernels are the faster ones; a compiler knows nothing of streams.
+        self._faster = Accelerator(network, walk.device) if way is Way.GRAPH else nullcontext
+        self._forward = compiled_method(self._logits) if way is Way.COMPILED else self._logits
+        self._way = way
+        self._run = self._program()
+
+    def __call__(self) -> None:
+        self._walk.feed.advance()
+        self._run()
+
+    def progress(self) -> Progress:
+        """The totals so far; waits for the device."""
+        total, correct, seen = self._totals.tolist()
+        return Progress(total, correct, seen, int(self._first_bad))
+
+    def resume(self, progress: Progress) -> None:
+        """Go on from totals of before."""
+        self._totals.copy_(torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64))
+        self._first_bad.fill_(progress.first_bad)
+
+    def renew(self) -> None:
+        """Forget what was captured: it holds the optimizer's tensors, and a state that is loaded brings new ones."""
+        self._run = self._program()
+
+    def _program(self) -> Callable[[], None]:
+        return Replayed(self._step, self._walk.device) if self._way is Way.GRAPH else self._step
+
+    def _step(self) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        step, images, labels, partners, share = self._batch()
+        with self._faster():
+            value = self._judge(step, self._forward(images), labels, partners, share)
+            value.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+
+    def _next_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+        taken = self._walk.take()
+        self._set_rates(taken.draws[RATES])
+        batch = self._augmentation.apply(taken.images, taken.labels, taken.draws, self._dtype)
+        return taken.step, batch.images, batch.labels, batch.partners, batch.share
+
+    def _logits(self, images: Tensor) -> Tensor:
+        logits: Tensor = self._network(images)
+        return logits
+
+    def _loss(
+        self, step: Tensor, logits: Tensor, labels: Tensor, partners: Tensor | None, share: Tensor | None
+    ) -> Tensor:
+        value = loss(logits, Batch(logits, labels, partners, share), self._label_smoothing)
+        self._account(step, value.detach(), logits.argmax(1) == labels)
+        return value
+
+    def _account(self, step: Tensor, value: Tensor, right: Tensor) -> None:
+        seen = torch.full_like(value, len(right))
+        self._totals.add_(torch.stack([value * seen, right.sum().to(value.dtype), seen]).double())
+        known = value.isfinite() | (self._first_bad >= 0)
+        self._first_bad.copy_(torch.where(known, self._first_bad, step))
+
+    def _set_rates(self, rates: Tensor) -> None:
+        # The groups are asked for at every step: a state that is loaded brings new ones.
+        for group, rate in zip(self._optimizer.param_groups, rates.unbind(), strict=True):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].copy_(rate)
+            else:
+                group["lr"] = float(rate)

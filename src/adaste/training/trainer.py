@@ -1,0 +1,291 @@
+"""Training by a recipe: one record per epoch, and a state from which it goes on exactly. Writes nothing."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from adaste._util.serial import to_plain
+from adaste.data import Dataset, Split, subset
+from adaste.data.augment import Augmentation, generator
+from adaste.estimators.schedules import Schedule, at_step
+from adaste.optim.guards import NonFiniteGradientError
+from adaste.optim.latent_optimizer import LatentOptimizer
+from adaste.optim.partition import binary_weights
+from adaste.recipes.bases import rate_at
+from adaste.recipes.recipe import Recipe
+from adaste.training.distributed import ALONE, World
+from adaste.training.epoch_plan import Planner, draw_batches, steps_of_recipe
+from adaste.training.evaluation import Evaluation, NormEstimation, Score, evaluation_batch
+from adaste.training.execution import Choice, Way, choose_way
+from adaste.training.feeds import choose_feed
+from adaste.training.flips import SignWatch
+from adaste.training.network import build_network, dtype_of
+from adaste.training.records import DivergedError, Record
+from adaste.training.step import Progress, TrainingStep
+from adaste.training.sync_norm import synchronize_norms
+from adaste.training.walk import Walk
+
+NOTHING_YET = Progress(0.0, 0.0, 0.0, -1)
+
+
+class Training:
+    """A recipe at work on a device.
+
+        training = Training(recipe, dataset, device=torch.device("cuda"))
+        for record in training.run():
+            print(record.epoch, record.test_accuracy)
+
+    engine  "auto", "eager", "compiled" or "graph"; all give the same result, up to rounding.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        dataset: Dataset,
+        *,
+        device: torch.device,
+        engine: str = "auto",
+        world: World = ALONE,
+    ) -> None:
+        self.recipe, self.dataset, self.world = recipe, dataset, world
+        self.epoch, self.step = 0, 0
+        self.steps_per_epoch = steps_of_recipe(recipe, dataset, world)
+        self._share = world.share(recipe.batch)
+        kept, self._held_out = _divided(dataset.train, recipe.holdout)
+        self.model = build_network(recipe, dataset, device)
+        if recipe.sync_norm and world.size > 1:
+            synchronize_norms(self.model)
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        self.choice: Choice = choose_way(engine, device=device, world=world, parameters=parameters)
+        self._in_steps = recipe.in_steps(self.steps_per_epoch)
+        self.optimizer, rates = self._make_optimizer()
+        self._augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
+        self.feed = choose_feed(kept, device, self._share)
+        self._planner = Planner(recipe, self._augmentation, self.feed, world, rates)
+        self._walk = Walk(self.feed, device)
+        self.device = self._walk.device
+        self._train = TrainingStep(
+            network=self._parallel(),
+            optimizer=self.optimizer,
+            walk=self._walk,
+            augmentation=self._augmentation,
+            label_smoothing=recipe.label_smoothing,
+            dtype=dtype_of(recipe),
+            way=self.choice.way,
+        )
+        self._tests: dict[str, Evaluation] = {}
+        self._norms: NormEstimation | None = None
+        self._watch = SignWatch(self.optimizer)
+
+    def run(
+        self,
+        after_step: Callable[[], None] = lambda: None,
+        tested: Callable[[nn.Module, float], None] = lambda network, accuracy: None,
+    ) -> Iterator[Record]:
+        """Train from where it stands to the end.
+
+        `after_step` is called after every step and may raise to stop; `tested` after every test, with the network as it
+        would be exported and the accuracy that decides which epoch is best.
+        """
+        while self.epoch < self.recipe.epochs:
+            yield self._epoch(after_step, tested)
+
+    def evaluate(self, split: str = "test") -> Score:
+        """Loss and accuracy of the weights as exported, on "test" or "holdout"."""
+        with self.exported():
+            return self._test(split)()
+
+    @contextmanager
+    def exported(self) -> Iterator[nn.Module]:
+        """The model as it would be exported: weights rounded, BatchNorm with statistics for them; then as before."""
+        self._checked_progress()
+        self.world.average_buffers(self.model)
+        recipe = self.recipe
+        stale = recipe.norm_batches > 0 and (recipe.norm_always or self.optimizer.is_soft())
+        with self.optimizer.binarized(), self._norm_estimation()() if stale else nullcontext():
+            yield self.model
+
+    def _epoch(self, after_step: Callable[[], None], tested: Callable[[nn.Module, float], None]) -> Record:
+        started, first = time.perf_counter(), self.step
+        self._walk.begin(*self._planner.plan(self.epoch), first=first)
+        if first == 0:
+            self._watch.restart()
+            self._train.resume(NOTHING_YET)
+        self.model.train()
+        while self.step < self.steps_per_epoch:
+            try:
+                self._train()
+            except NonFiniteGradientError as error:
+                # On a GPU the news is of an earlier step, perhaps of the first one whose loss was bad.
+                bad = self._train.progress().first_bad
+                raise DivergedError(self.epoch, self.step if bad < 0 else bad, str(error)) from error
+            self.step += 1
+            after_step()
+        if self.epoch + 1 < self.recipe.epochs:
+            self._planner.look_ahead(self.epoch + 1)  # while a GPU still works off its steps
+        progress = self._checked_progress()
+        seconds = time.perf_counter() - started
+        images = (self.steps_per_epoch - first) * self.recipe.batch
+        return self._record(progress, seconds, images / seconds, tested)
+
+    def _checked_progress(self) -> Progress:
+        """The totals so far of all processes; an error, in all, if a loss, gradient or latent was not finite in any."""
+        progress = self._train.progress()
+        bad = self.world.largest(progress.first_bad, self.device)
+        try:
+            self.optimizer.check_gradients()
+        except NonFiniteGradientError as error:
+            raise DivergedError(self.epoch, bad, str(error)) from error
+        if bad >= 0:
+            raise DivergedError(self.epoch, bad, "the loss was not finite")
+        if not self._watch.latents_are_finite():
+            raise DivergedError(self.epoch, bad, "latent weights were not finite")
+        values = torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64, device=self.device)
+        total, correct, seen = self.world.add(values).tolist()
+        return Progress(total, correct, seen, -1)
+
+    def _record(
+        self, progress: Progress, seconds: float, speed: float, tested: Callable[[nn.Module, float], None]
+    ) -> Record:
+        flipped, latent = self._watch.changes()
+        lr = float(self.optimizer.param_groups[0]["lr"])
+        epoch, self.epoch, self.step = self.epoch, self.epoch + 1, 0
+        started = time.perf_counter()
+        test = held_out = None
+        if self.epoch % self.recipe.evaluate_every == 0 or self.epoch == self.recipe.epochs:
+            with self.exported() as network:
+                test = self._test("test")()
+                held_out = self._test("holdout")() if self.recipe.holdout else None
+                tested(network, (held_out or test).accuracy)
+        return Record(
+            epoch=epoch,
+            loss=progress.loss / progress.seen,
+            train_accuracy=100 * progress.correct / progress.seen,
+            test_loss=test.loss if test else None,
+            test_accuracy=test.accuracy if test else None,
+            holdout_accuracy=held_out.accuracy if held_out else None,
+            lr=lr,
+            method=self._method_now(),
+            flipped=flipped,
+            latent=latent,
+            seconds=seconds,
+            images_per_second=speed,
+            evaluation_seconds=time.perf_counter() - started,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed training needs, as plain data and tensors (those of the training, not copies).
+
+        A DivergedError where training has diverged: there is nothing to go on from.
+        """
+        progress = self._checked_progress()
+        self.world.average_buffers(self.model)
+        return {
+            "epoch": self.epoch,
+            "step": self.step,
+            "progress": asdict(progress),
+            "signs": self._watch.state(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "random": torch.get_rng_state(),
+            "random_on_device": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict`, to the last bit as if there had been no interruption."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.epoch, self.step = state["epoch"], state["step"]
+        self._train.renew()
+        # What all processes had met, of whatever number they were, is counted once.
+        self._train.resume(Progress(**state["progress"]) if self.world.leads else NOTHING_YET)
+        self._watch.load(state["signs"])
+        torch.set_rng_state(state["random"])
+        if state["random_on_device"] is not None and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["random_on_device"], self.device)
+
+    def _make_optimizer(self) -> tuple[LatentOptimizer, list[float | Schedule]]:
+        recipe = self._in_steps
+        weights = binary_weights(self.model, include=recipe.include or None, exclude=recipe.exclude or None)
+        binary, *rest = weights
+        rates: list[float | Schedule] = [recipe.base.lr]
+        for group in rest:
+            rates.append(recipe.base.lr if recipe.rest_lr is None else recipe.rest_lr)
+            group["lr"] = rate_at(rates[-1], 0)
+        optimizer = LatentOptimizer(
+            [binary, *rest],
+            base=recipe.base.make(),
+            estimator=recipe.estimator,
+            averaging=recipe.averaging,
+            compile=self.choice.way is not Way.EAGER,
+        )
+        return optimizer, rates
+
+    def _parallel(self) -> nn.Module:
+        if self.world.size == 1:
+            return self.model
+        # Statistics of BatchNorm are averaged before they are used: broadcasting them at every step would cost more.
+        device_ids = [self.device.index] if self.device.type == "cuda" else None
+        with warnings.catch_warnings():  # torch 2.13 wants another name for that, which 2.11 does not know
+            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
+            return DistributedDataParallel(self.model, device_ids=device_ids, broadcast_buffers=False)
+
+    def _test(self, split: str) -> Evaluation:
+        if split not in self._tests:
+            images = self._images_of(split)
+            self._tests[split] = Evaluation(
+                network=self.model,
+                walk=Walk(choose_feed(images, self.device, evaluation_batch(len(images), self.world)), self.device),
+                augmentation=self._augmentation,
+                dtype=dtype_of(self.recipe),
+                way=self.choice.way,
+                world=self.world,
+            )
+        return self._tests[split]
+
+    def _images_of(self, split: str) -> Split:
+        splits = {"test": self.dataset.test, "holdout": self._held_out}
+        if split not in splits:
+            raise ValueError(f"split must be one of {', '.join(splits)}, got {split!r}")
+        images = splits[split]
+        if images is None:
+            raise ValueError('there are no images held out to evaluate "holdout" on: the recipe has holdout 0')
+        return images
+
+    def _norm_estimation(self) -> NormEstimation:
+        if self._norms is None:
+            most, same_for_all_runs = self.recipe.norm_batches, 0
+            order, draws = draw_batches(
+                self.recipe, self._augmentation, self.feed, self.world, seed=same_for_all_runs, epoch=0, most=most
+            )
+            self._norms = NormEstimation(
+                network=self.model,
+                walk=Walk(self.feed.beside(), self.device),
+                augmentation=self._augmentation,
+                dtype=dtype_of(self.recipe),
+                way=self.choice.way,
+                order=order,
+                draws=draws,
+                world=self.world,
+            )
+        return self._norms
+
+    def _method_now(self) -> dict[str, Any]:
+        plain = to_plain(at_step(self._in_steps.estimator, self.optimizer.steps))
+        return {name: value for name, value in plain.items() if isinstance(value, int | float)}
+
+
+def _divided(split: Split, held_out: int) -> tuple[Split, Split | None]:
+    """The images to train with, and those set aside, if any: the same for every seed."""
+    if held_out == 0:
+        return split, None
+    order = torch.randperm(len(split), generator=generator(0, 0, "holdout")).numpy()
+    return subset(split, np.sort(order[held_out:])), subset(split, np.sort(order[:held_out]))
