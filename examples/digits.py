@@ -28,7 +28,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 
 import adaste
 from adaste._util.files import write_atomically
-from adaste.estimators.schedules import describe
+from adaste._util.serial import describe
 from adaste.optim.summary import Summary, inspect_model
 
 try:

@@ -1,12 +1,10 @@
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent))
 torch.set_num_threads(1)  # the tensors are small: more threads only wait for each other
 
 # A shell starts what it puts into the background with interrupts ignored, and nohup with hang-ups: tests that send

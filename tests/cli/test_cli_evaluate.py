@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from adaste.runs.folder import read_result
-from data.build import write_cifar10
+from support.archives import write_cifar10
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from paper_runs import a_recipe, a_run, write_run
 
 from adaste.cli import main
+from support.paper_runs import a_recipe, a_run, write_run
 
 pytestmark = pytest.mark.slow
 

@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
-from paper_runs import a_recipe, a_run, write_run
 
 from adaste.cli import main
 from adaste.runs.study.study import folder_of
+from support.paper_runs import a_recipe, a_run, write_run
 
 pytestmark = pytest.mark.slow
 

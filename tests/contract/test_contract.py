@@ -4,11 +4,11 @@ import copy
 
 import pytest
 import torch
-from contract.methods import METHODS, Method, batch, every_method, latents, small_model, train
 from torch import nn
 from torch.nn import functional as F
 
 import adaste
+from support.methods import METHODS, Method, batch, every_method, latents, small_model, train
 
 
 @every_method

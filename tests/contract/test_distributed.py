@@ -7,11 +7,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from contract.methods import METHODS, batch, latents, small_model, train
 from torch import nn
 from torch.nn import functional as F
 
 import adaste
+from support.methods import METHODS, batch, latents, small_model, train
 
 pytestmark = pytest.mark.slow
 

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from contract.methods import STEPS, Method, every_method
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional as F
+
+from support.methods import STEPS, Method, every_method
 
 pytestmark = pytest.mark.slow
 

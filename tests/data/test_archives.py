@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from adaste._util.files import NotWrittenError
 from adaste.data import DataError, load
 from adaste.data.archives import Bounds, extract
-from data.build import pack, write_cifar10, write_tiny_imagenet
+from support.archives import pack, write_cifar10, write_tiny_imagenet
 
 
 def tar(path, *members):

@@ -13,7 +13,7 @@ from adaste._util.files import NotWrittenError
 from adaste.data import DataError, load
 from adaste.data.cache import FOLDER, MANIFEST
 from adaste.data.pictures import DECODING
-from data.build import write_cifar10, write_class_folders, write_imagenette, write_mnist, write_tiny_imagenet
+from support.archives import write_cifar10, write_class_folders, write_imagenette, write_mnist, write_tiny_imagenet
 
 ARRAYS = ["test-images.npy", "test-labels.npy", "train-images.npy", "train-labels.npy"]
 
@@ -212,7 +212,7 @@ def test_images_cannot_be_written_to(folder):
 
 
 def test_images_of_one_colour_have_a_deviation_one_can_divide_by(tmp_path):
-    from data.build import write_image
+    from support.archives import write_image
 
     for part in ("train", "val"):
         write_image(tmp_path / part / "a" / "1.png", np.full((8, 8, 3), 51, np.uint8))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adaste.data import DataError, Dataset, Split, load
 from adaste.data.idx import read_idx
 from adaste.data.pickles import read_dictionary
-from data.build import (
+from support.archives import (
     write_cifar10,
     write_cifar100,
     write_class_folders,

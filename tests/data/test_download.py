@@ -14,7 +14,7 @@ import pytest
 from adaste._util.files import NotWrittenError
 from adaste.data import SOURCES, DataError, Download, get, load
 from adaste.data.download import Patience, fetch
-from data.build import write_cifar10
+from support.archives import write_cifar10
 
 CONTENT = bytes(range(256)) * 4_000
 

@@ -12,7 +12,7 @@ from PIL import Image
 from adaste.data import SOURCES, DataError, available, data_folder, load, source_named, subset
 from adaste.data.cache import FOLDER
 from adaste.data.pictures import read_square
-from data.build import (
+from support.archives import (
     CIFAR10_NAMES,
     CIFAR100_NAMES,
     images_and_labels,

@@ -3,7 +3,11 @@
 import math
 
 import pytest
-from helpers_for_estimators import (
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import adaste
+from support.estimators import (
     alphas,
     few,
     finite_reciprocals,
@@ -17,10 +21,6 @@ from helpers_for_estimators import (
     slopes,
     toward_zero,
 )
-from hypothesis import assume, given
-from hypothesis import strategies as st
-
-import adaste
 
 
 def double_well(theta: float, mu: float, alpha: float) -> float:

@@ -4,7 +4,11 @@ import math
 
 import pytest
 import torch
-from helpers_for_estimators import (
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import adaste
+from support.estimators import (
     Training,
     alphas,
     column,
@@ -18,10 +22,6 @@ from helpers_for_estimators import (
     toward_zero,
     weights,
 )
-from hypothesis import assume, given
-from hypothesis import strategies as st
-
-import adaste
 
 
 def double_well(theta: float, mu: float, alpha: float, side: float = 0.0) -> float:

@@ -5,13 +5,13 @@ import math
 
 import pytest
 import torch
-from helpers_for_estimators import Training, alphas, column, gradients, latents, many, mus, signed, sized, slopes
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import adaste
+from support.estimators import Training, alphas, column, gradients, latents, many, mus, signed, sized, slopes
 
 
 def released_factor(theta: float, g: float, mu: float, alpha: float) -> float:

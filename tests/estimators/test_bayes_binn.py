@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from helpers_for_estimators import Training, column, many, pairs, sized, slopes
 from hypothesis import given
 from hypothesis import strategies as st
 
 import adaste
+from support.estimators import Training, column, many, pairs, sized, slopes
 
 SEED = 11
 START = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0, -1.0], dtype=torch.float64)

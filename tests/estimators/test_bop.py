@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from helpers_for_estimators import Training, column
 
 import adaste
+from support.estimators import Training, column
 
 
 @pytest.mark.parametrize(("gamma", "threshold"), [(0.1, 0.0), (0.1, 0.15), (0.02, 0.05), (1.0, 0.5)])

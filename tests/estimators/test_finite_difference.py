@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from helpers_for_estimators import column, few, many, pairs, real, sized, slopes, toward_zero, weights
 from hypothesis import given
 from hypothesis import strategies as st
 
 import adaste
+from support.estimators import column, few, many, pairs, real, sized, slopes, toward_zero, weights
 
 MAPS = ("tanh", "hard tanh", "double well", "sign")
 

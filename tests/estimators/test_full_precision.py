@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from helpers_for_estimators import Training
 from torch import nn
 
 import adaste
+from support.estimators import Training
 
 
 @pytest.mark.parametrize(

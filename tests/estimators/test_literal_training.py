@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from helpers_for_estimators import few
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -29,6 +28,7 @@ from adaste.estimators import (
     StraightThrough,
 )
 from adaste.estimators.schedules import Constant, Cosine, Geometric, Linear, Schedule, Sigmoid, Steps
+from support.estimators import few
 
 pytestmark = pytest.mark.slow
 

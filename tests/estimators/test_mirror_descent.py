@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from helpers_for_estimators import Training, column, many, pairs, slopes, weights
 from hypothesis import given
 
 import adaste
+from support.estimators import Training, column, many, pairs, slopes, weights
 
 BASES = {
     "SGD": lambda groups: torch.optim.SGD(groups, lr=0.1),

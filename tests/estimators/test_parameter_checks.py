@@ -5,9 +5,9 @@ import math
 from functools import partial
 
 import pytest
-from helpers_for_estimators import refused
 
 import adaste
+from support.estimators import refused
 
 NOT_NUMBERS = (math.nan, "1", None, True, [1.0])
 POSITIVE = (0.0, -1.0, math.inf, *NOT_NUMBERS)

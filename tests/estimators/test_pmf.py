@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from helpers_for_estimators import Training, column, many, real, signed, sized
 from hypothesis import given
 
 import adaste
+from support.estimators import Training, column, many, real, signed, sized
 
 
 def soft(u_minus: float, u_plus: float, beta: float) -> tuple[float, float]:

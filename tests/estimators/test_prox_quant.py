@@ -5,11 +5,11 @@ import math
 
 import pytest
 import torch
-from helpers_for_estimators import Training, column, few, many, pairs, slopes, weights
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import adaste
+from support.estimators import Training, column, few, many, pairs, slopes, weights
 
 
 def prox_by_search(theta: float, strength: float) -> float:

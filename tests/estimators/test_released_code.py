@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from helpers_for_estimators import Training, column
 
 import adaste
+from support.estimators import Training, column
 
 
 def test_bayes_binn_takes_the_current_mean_where_released_code_takes_that_of_the_step_before():

@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
-from helpers_for_estimators import Training, column, few
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 import adaste
 from adaste.estimators.scaled import Scale
+from support.estimators import Training, column, few
 
 rows = st.lists(st.lists(st.floats(-3, 3, allow_subnormal=False), min_size=3, max_size=3), min_size=1, max_size=4)
 

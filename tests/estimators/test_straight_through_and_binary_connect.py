@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from helpers_for_estimators import Training, column, many, pairs, slopes, weights
 from hypothesis import given
 from hypothesis import strategies as st
 
 import adaste
+from support.estimators import Training, column, many, pairs, slopes, weights
 
 
 def literal_sign(x: float) -> float:

@@ -1,8 +1,9 @@
 from typing import Any
 
 import pytest
-from helpers_for_faults import MADE
-from small_runs import outcome, small_run
+
+from support.faults import MADE
+from support.small_runs import outcome, small_run
 
 
 @pytest.fixture(scope="session")

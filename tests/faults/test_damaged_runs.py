@@ -6,11 +6,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from helpers_for_faults import MADE
-from small_runs import Listener, outcome, small_run
 
 from adaste._util.signals import StoppedError
 from adaste.runs.checkpoint import Checkpoints
+from support.faults import MADE
+from support.small_runs import Listener, outcome, small_run
 
 pytestmark = pytest.mark.slow
 

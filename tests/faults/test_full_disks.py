@@ -7,11 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from helpers_for_faults import MADE, ended, in_child
-from small_runs import Listener, outcome, small_run
 
 from adaste._util.files import NotWrittenError
 from adaste.runs.checkpoint import Checkpoints, load
+from support.faults import MADE, ended, in_child
+from support.small_runs import Listener, outcome, small_run
 
 
 def test_a_full_disk_is_reported_and_the_run_goes_on_later(tmp_path, whole, monkeypatch) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers_for_faults import MADE, ended, in_child
-from small_runs import outcome, small_run
 
 from adaste.runs.folder import read_result
+from support.faults import MADE, ended, in_child
+from support.small_runs import outcome, small_run
 
 pytestmark = pytest.mark.slow
 

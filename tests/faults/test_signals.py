@@ -7,8 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from helpers_for_faults import MADE
-from small_runs import Listener, outcome, small_run
 
 from adaste._util.signals import StoppedError
 from adaste.runs.checkpoint import Checkpoints
@@ -16,6 +14,8 @@ from adaste.runs.folder import read_records, read_result
 from adaste.runs.run import Options
 from adaste.training.step import TrainingStep
 from adaste.training.trainer import Training
+from support.faults import MADE
+from support.small_runs import Listener, outcome, small_run
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from networks_to_pack import assert_same, every_operation, logits_of
-from small_runs import small_data, small_recipe, small_run
 
 import adaste
 from adaste.cli import main
@@ -23,6 +21,8 @@ from adaste.packed.onnx_int8 import to_int8_onnx
 from adaste.runs.evaluate import network_of_run, restore
 from adaste.runs.export import export, graph_of_run
 from adaste.runs.folder import read_result
+from support.packed_networks import assert_same, every_operation, logits_of
+from support.small_runs import small_data, small_recipe, small_run
 
 pytestmark = pytest.mark.slow
 

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 import torch
-from files_taken_apart import taken_apart
-from networks_to_pack import every_operation, tiny_graph
 
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.packed.module import PackedNetwork
+from support.packed_files import taken_apart
+from support.packed_networks import every_operation, tiny_graph
 
 TINY, WHOLE = to_bytes(tiny_graph()), to_bytes(every_operation())
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from files_taken_apart import Parts, taken_apart, with_header
-from networks_to_pack import every_operation, tiny_graph
 from safetensors.numpy import load as load_safetensors
 
 import adaste
@@ -17,6 +15,8 @@ from adaste.packed.graph import Graph
 from adaste.packed.node import LARGEST
 from adaste.packed.nodes import Flatten, MaxPool
 from adaste.packed.safetensors import read_container, short, write_container
+from support.packed_files import Parts, taken_apart, with_header
+from support.packed_networks import every_operation, tiny_graph
 
 TINY = to_bytes(tiny_graph())
 WHOLE = to_bytes(every_operation())

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks_to_pack import RandomGraph, assert_same, computed, images_for, tiny_graph
 
 from adaste.packed.folding import fold
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.packed.graph import Graph
 from adaste.packed.node import Epilogue
 from adaste.packed.nodes import Affine, Convolution, MaxPool, Relu
+from support.packed_networks import RandomGraph, assert_same, computed, images_for, tiny_graph
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "read_packed.py"
 

@@ -7,7 +7,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks_to_pack import (
+from PIL import Image
+
+import adaste
+from adaste._util.untrusted import BEGINNINGS
+from adaste.data.pictures import read_square
+from adaste.packed.format import from_bytes, to_bytes
+from adaste.runs.evaluate import network_of_run
+from adaste.runs.export import export
+from support.packed_networks import (
     OTHER_FORMS,
     RandomGraph,
     assert_same,
@@ -16,15 +24,7 @@ from networks_to_pack import (
     in_another_form,
     logits_of,
 )
-from PIL import Image
-from small_runs import small_data, small_recipe, small_run
-
-import adaste
-from adaste._util.untrusted import BEGINNINGS
-from adaste.data.pictures import read_square
-from adaste.packed.format import from_bytes, to_bytes
-from adaste.runs.evaluate import network_of_run
-from adaste.runs.export import export
+from support.small_runs import small_data, small_recipe, small_run
 
 runtime = pytest.importorskip("adaste_runtime", reason="the runtime is not built: make .venv/runtime")
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks_to_pack import OTHER_FORMS, Function, assert_same, binarized, in_another_form, logits_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,6 +19,7 @@ from adaste.packed.module import PackedNetwork
 from adaste.packed.node import Weighted
 from adaste.packed.onnx_file import to_onnx
 from adaste.training.network import in_precision
+from support.packed_networks import OTHER_FORMS, Function, assert_same, binarized, in_another_form, logits_of
 
 pytestmark = pytest.mark.slow
 

@@ -5,14 +5,13 @@ import re
 import struct
 from pathlib import Path
 
-from files_taken_apart import taken_apart
-from networks_to_pack import tiny_graph
-
 from adaste.packed.format import KEYS, from_bytes, to_bytes
 from adaste.packed.graph import MOST_NODES
 from adaste.packed.node import LARGEST
 from adaste.packed.nodes import OPERATIONS
 from adaste.packed.safetensors import LARGEST_HEADER
+from support.packed_files import taken_apart
+from support.packed_networks import tiny_graph
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text()
 TINY = to_bytes(tiny_graph())

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paper_runs import a_recipe, a_run, write_run
 
 from adaste import __version__
 from adaste.paper import collection
@@ -18,6 +17,7 @@ from adaste.paper.cell_ids import Address
 from adaste.paper.collection import Run, collect, read_run
 from adaste.runs.folder import read_records
 from adaste.training.records import Record
+from support.paper_runs import a_recipe, a_run, write_run
 
 
 def written(root: Path, name: str = "one", **changes: int) -> tuple[Run, Path]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import pytest
-from paper_runs import a_recipe
 
 from adaste.estimators.schedules import schedules_in
 from adaste.paper.cell_ids import Address, addresses_of
@@ -15,6 +14,7 @@ from adaste.paper.setups import PLACES, place
 from adaste.paper.tables import FAMILIES, TABLES, family
 from adaste.recipes.presets import SETTINGS, recipe
 from adaste.recipes.recipe import Recipe
+from support.paper_runs import a_recipe
 
 pytestmark = pytest.mark.slow
 

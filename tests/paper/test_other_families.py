@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from paper_runs import a_recipe
 
 from adaste.data.augment import Mixup
 from adaste.estimators import AdaSTE, BayesBiNN, PrintedSlope, ReleasedSlope, StraightThrough
@@ -14,6 +13,7 @@ from adaste.paper.families.printed import PAPER
 from adaste.paper.families.released import RELEASED
 from adaste.paper.setups import PLACES
 from adaste.recipes.bases import SGD
+from support.paper_runs import a_recipe
 
 HERE = PLACES["cifar10-resnet18"]
 every_place = pytest.mark.parametrize("where", PLACES)

@@ -4,14 +4,13 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from paper_runs import a_recipe, a_run
-
 from adaste.estimators import AdaSTE, StraightThrough
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Geometric
 from adaste.paper.collection import Run
 from adaste.paper.custom_recipes import others_of
 from adaste.recipes.recipe import Recipe
+from support.paper_runs import a_recipe, a_run
 
 PLACE = "cifar10-resnet18"
 

@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from helpers_for_released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, NETTE, TINY, every_place, released
 
 from adaste.estimators import AdaSTE, BayesBiNN, ReleasedSlope
 from adaste.estimators.schedules import Schedule
 from adaste.paper.setups import PLACES
 from adaste.recipes.bases import SGD
+from support.released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, NETTE, TINY, every_place, released
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from helpers_for_released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, TINY, every_place, released
 
 from adaste.estimators import PMF, FullPrecision, MirrorDescent, SoftmaxMirror, StraightThrough, TanhMirror
 from adaste.estimators.schedules import Geometric, Steps
 from adaste.recipes.bases import SGD, Adam
+from support.released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, TINY, every_place, released
 
 # Learning rate, its factor at a drop, and beta at the end, as the scripts of md-bnn and pmf have them.
 TUNED = {

@@ -3,12 +3,12 @@
 import math
 
 import pytest
-from helpers_for_released import CIFAR_10_R, every_place, released
 
 from adaste.estimators import ProxQuant
 from adaste.estimators.schedules import Linear, Schedule, Steps
 from adaste.paper.setups import PLACES
 from adaste.recipes.bases import Adam
+from support.released import CIFAR_10_R, every_place, released
 
 
 @every_place

@@ -1,0 +1,1 @@
+"""What tests share: small networks, runs and files, and how to look at them."""

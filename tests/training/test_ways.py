@@ -1,0 +1,143 @@
+"""Which way a step is run, and that all ways give the same."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from adaste.data.augment import Crop, Flip
+from adaste.models import VGG
+from adaste.runs.run import Options
+from adaste.training.determinism import algorithms
+from adaste.training.distributed import ALONE, World
+from adaste.training.execution import WORTH_COMPILING, Choice, Way, choose_way
+from support.small_runs import CONVOLUTIONAL, outcome, small_data, small_recipe, small_run, small_training, weights_of
+
+CPU, CUDA, MANY = torch.device("cpu"), torch.device("cuda"), WORTH_COMPILING
+TWO = World(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "world", "parameters", "way", "reason"),
+    [
+        ("auto", CPU, ALONE, MANY, Way.COMPILED, None),
+        ("auto", CPU, ALONE, MANY - 1, Way.EAGER, None),
+        ("auto", CPU, TWO, MANY, Way.EAGER, None),
+        ("auto", CUDA, ALONE, 1, Way.GRAPH, None),
+        ("auto", CUDA, TWO, 1, Way.COMPILED, "several processes"),
+        ("eager", CPU, ALONE, MANY, Way.EAGER, None),
+        ("eager", CUDA, TWO, MANY, Way.EAGER, None),
+        ("compiled", CPU, ALONE, 1, Way.COMPILED, None),
+        ("compiled", CUDA, TWO, 1, Way.COMPILED, None),
+        ("graph", CPU, ALONE, 1, Way.COMPILED, "CUDA graphs need a CUDA device, not cpu"),
+        ("graph", CUDA, ALONE, 1, Way.GRAPH, None),
+        ("graph", CUDA, TWO, 1, Way.COMPILED, "several processes"),
+    ],
+)
+def test_the_way_and_why_it_is_not_the_one_asked_for(asked, device, world, parameters, way, reason, monkeypatch):
+    monkeypatch.setattr("adaste.training.execution.missing_compiler", lambda device: None)
+    choice = choose_way(asked, device=device, world=world, parameters=parameters)
+    assert choice.way is way
+    assert (choice.reason is None) if reason is None else (reason in choice.reason)
+
+
+@pytest.mark.parametrize("asked", ["auto", "compiled", "graph"])
+def test_without_a_compiler_steps_are_eager(asked, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    choice = choose_way(asked, device=CPU, world=ALONE, parameters=MANY)
+    assert choice.way is Way.EAGER
+    assert "needs a C++ compiler, and none was found: going on with the eager one" in choice.reason
+
+
+def test_a_compiler_named_by_the_environment_is_found(monkeypatch, tmp_path) -> None:
+    compiler = tmp_path / "my-compiler"
+    compiler.touch(mode=0o755)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CXX", str(compiler))
+    assert choose_way("compiled", device=CPU, world=ALONE, parameters=1) == Choice(Way.COMPILED)
+
+
+def test_on_a_gpu_triton_and_a_c_compiler_are_needed(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    choice = choose_way("auto", device=CUDA, world=ALONE, parameters=1)
+    assert (choice.way, "triton" in choice.reason) == (Way.EAGER, True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: SimpleNamespace(name=name))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    choice = choose_way("auto", device=CUDA, world=ALONE, parameters=1)
+    assert (choice.way, "a C compiler" in choice.reason) == (Way.EAGER, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("adaste-printed-annealed", {"network": CONVOLUTIONAL, "augmentation": (Crop(1), Flip())}),
+        ("binaryconnect", {"label_smoothing": 0.1}),
+    ],
+    ids=["annealed convolutions", "adam"],
+)
+def test_compiled_and_eager_steps_give_the_same_up_to_rounding(method, changes) -> None:
+    made = small_recipe(method, epochs=2, **changes)
+    made = dataclasses.replace(made, batch=32, seed=1)
+    eager, compiled = small_training(made, engine="eager"), small_training(made, engine="compiled")
+    # Objects of one class do not share what is compiled, so that many trainings in a process stay compiled.
+    with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
+        records = list(zip(eager.run(), compiled.run(), strict=True))
+    for one, other in records:
+        assert other.loss == pytest.approx(one.loss, rel=1e-4)
+        assert other.lr == pytest.approx(one.lr, rel=1e-5)
+        assert other.test_loss == pytest.approx(one.test_loss, rel=1e-3)
+        assert other.method == pytest.approx(one.method, rel=1e-5)
+        assert other.latent == pytest.approx(one.latent, rel=1e-3)
+    for one, other in zip(weights_of(eager), weights_of(compiled), strict=True):
+        assert (one - other).abs().gt(1e-3).float().mean() <= 0.01, "but for a few signs of latents near zero"
+
+
+@contextmanager
+def with_threads(count: int) -> Iterator[None]:
+    """Inside, torch has so many threads, and afterwards it must have them still."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+        assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_deterministic_runs_on_a_cpu_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
+    data, options = small_data(train=300, side=16), Options(deterministic=True)
+    made = small_recipe("adaste", epochs=2, batch=100, network=VGG(stages=((32,), (64,)), hidden_widths=()))
+    found = []
+    for count in (1, 2):
+        with with_threads(count):
+            small_run(made, tmp_path / str(count), data, options)
+        (start,) = json.loads((tmp_path / str(count) / "environment.json").read_text())
+        assert start["threads"] == 1
+        found.append(outcome(tmp_path / str(count)))
+    assert found[0] == found[1]
+
+
+def test_algorithms_are_as_before_afterwards() -> None:
+    before = torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with with_threads(2), algorithms(True, CPU):
+            assert torch.get_num_threads() == 1  # of which every machine has one: the number decides on rounding
+            assert torch.are_deterministic_algorithms_enabled()
+            assert not torch.is_deterministic_algorithms_warn_only_enabled()
+            assert torch.backends.cudnn.deterministic
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    with algorithms(False, CPU):
+        assert torch.backends.cudnn.benchmark
+        assert not torch.are_deterministic_algorithms_enabled()
+    assert (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic) == before
