@@ -14,7 +14,7 @@ from adaste.estimators.schedules import Schedule
 from adaste.optim.latent_optimizer import LatentOptimizer
 from adaste.optim.partition import Selector, binary_weights
 from adaste.recipes.bases import rate_at
-from adaste.recipes.methods import FASTEST_PACE, METHODS, SHORTEST_MEASURED, Plan
+from adaste.recipes.methods import FASTEST_PACE, METHODS, SHORTEST_MEASURED, Plan, Treatment
 
 
 class RateScheduler(LRScheduler):
@@ -58,7 +58,7 @@ def setup(
     model: nn.Module,
     *,
     steps: int,
-    method: str = "adaste",
+    method: str = "binaryconnect",
     include: Selector | None = None,
     exclude: Selector | None = None,
     scale: Scale = FanIn(),
@@ -108,14 +108,44 @@ def setup(
     require_kind("scale", scale, Scale)
     if method not in METHODS:
         raise ValueError(f"there is no method {method!r}{near(str(method), METHODS)}. Methods: {', '.join(METHODS)}")
-    treatment = METHODS[method].treat(Plan.of_steps(steps, examples))
-    estimator, base = treatment.estimator, treatment.base
     if steps * FASTEST_PACE < SHORTEST_MEASURED:
         warn_user(
             f"a run of {steps} optimizer steps is too short for the averages of gradients that most methods keep: "
             f"rates are measured for {SHORTEST_MEASURED:,} steps and more, and adapted down to "
             f"{SHORTEST_MEASURED // FASTEST_PACE}. steps counts optimizer steps, not epochs: epochs * len(loader)"
         )
+    optimizer, scheduler = assemble(
+        model,
+        METHODS[method].treat(Plan.of_steps(steps, examples)),
+        steps=steps,
+        include=include,
+        exclude=exclude,
+        scale=scale,
+        compile=compile,
+        capturable=capturable,
+    )
+    hidden = len(optimizer.param_groups[0]["params"]) > 1
+    if METHODS[method].needs_norms and hidden and not any("norm" in type(m).__name__.lower() for m in model.modules()):
+        warn_user(
+            f"the model has no normalization layers, and {method!r} stays near chance in most such networks: its first "
+            "step sets nearly all signs. Put norms behind its layers or take another method, as 'binaryconnect'"
+        )
+    return optimizer, scheduler
+
+
+def assemble(
+    model: nn.Module,
+    treatment: Treatment,
+    *,
+    steps: int,
+    include: Selector | None = None,
+    exclude: Selector | None = None,
+    scale: Scale = FanIn(),
+    compile: bool = False,
+    capturable: bool = False,
+) -> tuple[LatentOptimizer, RateScheduler]:
+    """Return the optimizer and the scheduler of any treatment: `setup` but for its checks and the table of methods."""
+    estimator, base = treatment.estimator, treatment.base
     binary, *rest = binary_weights(model, include=include, exclude=exclude)
     rest_lr = base.lr if treatment.rest_lr is None else treatment.rest_lr
     optimizer = LatentOptimizer(
