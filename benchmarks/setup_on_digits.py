@@ -34,8 +34,10 @@ from adaste.runs.environment import environment
 
 HELD_OUT, BATCH, EXAMPLES = 300, 64, 50_000
 SCALES = {"FanIn()": FanIn(), "Unit()": Unit(), "ChannelMean()": ChannelMean()}
-LONGER = ("adaste", "binaryconnect", "pmf", "md-tanh-s")
-FIRST_STEPS = ("adaste", "straight-through", "bayesbinn", "bop", "adaste-printed", "binaryconnect", "pmf", "md-tanh-s")
+COMPARED = (
+    *("full-precision", "binaryconnect", "pmf", "md-tanh-s", "proxquant", "adaste", "adaste-annealed"),
+    *("adaste-printed", "straight-through", "bayesbinn", "bop"),
+)
 
 
 class RowReader(nn.Module):
@@ -128,18 +130,18 @@ class Case:
 
 
 def comparison() -> Iterator[Case]:
-    """All methods; four of them at other lengths; then scales, the gate and the start of averages, decay, no norms."""
+    """Methods; the best two at other lengths; scales; AdaSTE's gate and the start of averages; decay; no norms."""
     for network in NETWORKS:
-        yield from (Case(method, network) for method in METHODS)
-        yield from (Case(method, network, epochs) for method in LONGER for epochs in (4, 30))
-        for scale in ("Unit()", "ChannelMean()"):
-            yield from (Case(method, network, scale=scale) for method in ("adaste", "binaryconnect", "pmf"))
-        yield Case("adaste", network, gate=1e9)
-        yield Case("adaste", network, gate=1e9, start=0.1)
-        yield from (Case("straight-through", network, start=start) for start in (1e-3, 1e-2, 0.1))
+        yield from (Case(method, network) for method in COMPARED)
+        yield from (Case(method, network, epochs) for method in ("binaryconnect", "pmf") for epochs in (4, 20))
+        yield from (Case("binaryconnect", network, scale=scale) for scale in ("Unit()", "ChannelMean()"))
+    for network in ("MLP", "CNN", "CNN, BatchNorm", "strided CNN, BatchNorm"):
+        yield from (Case("adaste", network, gate=1e9, start=start) for start in (None, 0.1))
+    yield from (Case("straight-through", network, start=0.1) for network in ("MLP", "CNN"))
+    for network in ("MLP", "CNN, BatchNorm", "transformer"):
         yield from (Case("binaryconnect", network, decay=decay) for decay in (5e-4, 1e-2))
     for network in PLAIN:
-        yield from (Case(method, network) for method in METHODS if METHODS[method].needs_norms)
+        yield from (Case(method, network) for method in COMPARED if METHODS[method].needs_norms)
 
 
 @dataclass(frozen=True)
@@ -224,11 +226,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write a record, as JSON")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    began, rows = time.perf_counter(), []
+    began, rows, around = time.perf_counter(), [], environment(torch.device("cpu"))
     cases = list(comparison())
     if arguments.test:
         chosen = (adaste.setup.__kwdefaults__["method"], "full-precision")
-        cases = [Case(method, network, epochs) for method in chosen for epochs in (10, 30) for network in NETWORKS]
+        cases = [Case(method, network, epochs) for method in chosen for epochs in (10, 20) for network in NETWORKS]
     with ProcessPoolExecutor(arguments.processes) as pool:
         for found in pool.map(partial(row, seeds=arguments.seeds, test=arguments.test), cases):
             rows.append(found)
@@ -236,7 +238,7 @@ def main() -> None:
     if arguments.output:
         data = digits(arguments.test)
         record = {
-            "environment": environment(torch.device("cpu")),
+            "environment": around,
             "seconds": round(time.perf_counter() - began, 1),
             "data": {"name": "scikit-learn digits", "train": len(data.labels), "tested": len(data.test_labels)},
             "training": {
@@ -253,7 +255,7 @@ def main() -> None:
                     "network": network,
                     "seeds": [first_step(method, network, seed) for seed in range(3)],
                 }
-                for method in FIRST_STEPS
+                for method in COMPARED[1:]
                 for network in NETWORKS
             ]
         write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
