@@ -42,8 +42,8 @@ def without_norms() -> nn.Module:
     return nn.Sequential(nn.Flatten(), *layers, nn.Linear(256, 10))
 
 
-LEAST = {"adaste": 65, "adaste-annealed": 55, "adaste-printed-annealed": 80, "md-tanh": 85}
-"""Percent that a method exceeds in 210 steps `with_norms`; all others exceed 92."""
+LEAST = {"adaste": 65, "adaste-annealed": 60}
+"""Percent that a method exceeds in 210 steps `with_norms` (measured 72.8 and 70.8); all others exceed 92."""
 
 
 def ten_lines(model: nn.Module, digits: tuple[Tensor, Tensor], epochs: int, **options: Any) -> float:
