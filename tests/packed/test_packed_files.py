@@ -12,8 +12,7 @@ from safetensors.numpy import load as load_safetensors
 import adaste
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.packed.graph import Graph
-from adaste.packed.node import LARGEST
-from adaste.packed.nodes import Flatten, MaxPool
+from adaste.packed.nodes import LARGEST, Flatten, MaxPool
 from adaste.packed.safetensors import read_container, short, write_container
 from support.packed_files import Parts, taken_apart, with_header
 from support.packed_networks import every_operation, tiny_graph

@@ -1,15 +1,13 @@
 """A list of nodes under construction, and what stands for tensors while it grows."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from adaste.packed.graph import INPUT
-from adaste.packed.node import Array, Node, Pair, Shape
-from adaste.packed.nodes import Flatten
+from adaste.packed.nodes import Flatten, Node, Shape
 
 BATCH = 2
 """Images to trace with: more than one, so that a batch is not mistaken for a side of length 1."""
@@ -91,23 +89,3 @@ class Builder:
 
 Arguments = dict[str, Any]
 """Those of an operation of torch, by the names in its schema."""
-
-Call = Callable[[Builder, Arguments, tuple[int, ...]], Any]
-"""Adds the nodes of an operation: takes its arguments and the shape of its result, with the batch."""
-
-
-def pair(sides: Sequence[int]) -> Pair:
-    """One number for both directions, or two."""
-    return (sides[0], sides[-1])
-
-
-def constant(found: Any, what: str) -> Constant:
-    """`found`, which must not depend on the image."""
-    if not isinstance(found, Constant):
-        raise ValueError(f"{what} must not depend on the image")
-    return found
-
-
-def floats(found: Any, what: str) -> Array:
-    """A constant in float64, in which scales and shifts are put together."""
-    return constant(found, what).tensor.double().numpy()

@@ -12,13 +12,12 @@ from torch import Tensor, nn
 import adaste
 from adaste._util.files import write_atomically
 from adaste._util.patterns import matches, no_match
-from adaste.packed.bits import pack_signs
-from adaste.packed.folding import fold
+from adaste.packed.fold import fold
 from adaste.packed.format import to_bytes
 from adaste.packed.graph import INPUT, Graph
-from adaste.packed.module import PackedNetwork
-from adaste.packed.node import Node, Weighted
-from adaste.packed.onnx_file import to_onnx
+from adaste.packed.nodes import Node, Weighted, pack_signs
+from adaste.packed.onnx import to_onnx
+from adaste.packed.torch_module import PackedNetwork
 from adaste.packed.trace import Traced, trace
 
 AGREEMENT = 0.01
@@ -92,7 +91,7 @@ def to_graph(
     traced = trace(model, example)
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
     names = _other_names(model)
-    nodes, output = _renamed(fold(_in_bits(traced, patterns, names), traced.output), traced.output)
+    nodes, output = _rename(fold(_pack_weights(traced, patterns, names), traced.output), traced.output)
     graph = Graph(
         input_shape=traced.input_shape,
         mean=None if mean is None else tuple(map(float, mean)),
@@ -115,13 +114,13 @@ def _other_names(model: nn.Module) -> dict[str, list[str]]:
     return {name: group for group in names.values() for name in group}
 
 
-def _in_bits(traced: Traced, float_layers: tuple[str, ...], names: dict[str, list[str]]) -> list[Node]:
+def _pack_weights(traced: Traced, float_layers: tuple[str, ...], names: dict[str, list[str]]) -> list[Node]:
     """The nodes with binary weights, except for layers that may be real and are."""
-    real = _matching(float_layers, {name: names.get(name, [name]) for name in traced.weights.values()})
+    real = _match(float_layers, {name: names.get(name, [name]) for name in traced.weights.values()})
     nodes: list[Node] = []
     refused = []
     for node in traced.nodes:
-        packed = _layer_in_bits(node) if isinstance(node, Weighted) else node
+        packed = _pack_layer(node) if isinstance(node, Weighted) else node
         if isinstance(node, Weighted) and packed is None and (name := traced.weights[node.output]) not in real:
             refused.append(f"{name} is not binary: {_sizes_of(node)}")
         nodes.append(packed or node)
@@ -134,7 +133,7 @@ def _in_bits(traced: Traced, float_layers: tuple[str, ...], names: dict[str, lis
     return nodes
 
 
-def _layer_in_bits(node: Weighted) -> Node | None:
+def _pack_layer(node: Weighted) -> Node | None:
     """The layer with binary weights, or None where one bit each cannot hold them."""
     rows = node.weight.reshape(node.outputs, -1)
     sizes = np.abs(rows)
@@ -155,7 +154,7 @@ def _sizes_of(node: Weighted) -> str:
     )
 
 
-def _matching(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[str]:
+def _match(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[str]:
     """The weights of which a name, or that of a module around them, matches a pattern; given with all their names."""
     found: set[str] = set()
     for pattern in patterns:
@@ -166,7 +165,7 @@ def _matching(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[s
     return found
 
 
-def _renamed(nodes: tuple[Node, ...], output: str) -> tuple[tuple[Node, ...], str]:
+def _rename(nodes: tuple[Node, ...], output: str) -> tuple[tuple[Node, ...], str]:
     """The same with values that are numbered in the order of execution."""
     names = {INPUT: INPUT, **{node.output: f"t{place}" for place, node in enumerate(nodes, start=1)}}
     renamed = [replace(node, inputs=tuple(names[n] for n in node.inputs), output=names[node.output]) for node in nodes]

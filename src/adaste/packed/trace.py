@@ -20,10 +20,10 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
-from adaste.packed.calls import ADVICE, CALLS, SUPPORTED
+from adaste.packed.aten import ADVICE, CALLS, SUPPORTED
 from adaste.packed.graph import INPUT
 from adaste.packed.graph_builder import BATCH, Arguments, Builder, Constant, Misfit, Value
-from adaste.packed.node import Node
+from adaste.packed.nodes import Node
 
 _TORCH = Path(torch.__file__).parent
 
@@ -50,10 +50,10 @@ def trace(model: nn.Module, example: Tensor) -> Traced:
         images = example.detach().cpu().float()
         logits = network(images)
         _check_logits(logits, model)
-        program = _exported(network, images[:1].expand(BATCH, -1, -1, -1).contiguous())
+        program = _export(network, images[:1].expand(BATCH, -1, -1, -1).contiguous())
         channels, height, width = example.shape[1:]
         builder = Builder((channels, height, width))
-        output = _Walk(program, builder).output()
+        output = _Translator(program, builder).output()
     return Traced((channels, height, width), tuple(builder.nodes), output, builder.weights, logits)
 
 
@@ -98,7 +98,7 @@ class _Logits(nn.Module):
         return found
 
 
-def _exported(network: nn.Module, images: Tensor) -> ExportedProgram:
+def _export(network: nn.Module, images: Tensor) -> ExportedProgram:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # torch's, about itself
@@ -127,7 +127,7 @@ class _Refusal:
     advice: str
 
 
-class _Walk:
+class _Translator:
     """Through the operations of an exported model; those that cannot be packed are told of all together."""
 
     def __init__(self, program: ExportedProgram, builder: Builder) -> None:
@@ -144,13 +144,13 @@ class _Walk:
     def output(self) -> str:
         """Build all nodes; the name of the output."""
         last = next(node for node in self._program.graph.nodes if node.op == "output")
-        needed = _needed(last)
+        needed = _find_needed(last)
         for node in self._program.graph.nodes:
             if node in needed and node is not last:
                 self._found[node] = self._input(node) if node.op == "placeholder" else self._call(node)
         if self._refused:
-            raise ValueError(_in_words(self._refused))
-        (logits,) = self._known(last.args[0])
+            raise ValueError(_describe(self._refused))
+        (logits,) = self._lookup(last.args[0])
         if not isinstance(logits, Value):
             raise ValueError("the output of the model does not depend on the image")
         return self._builder.use(logits)
@@ -161,17 +161,17 @@ class _Walk:
         if name is None:
             return Value(INPUT, self._builder.shapes[INPUT])
         kept = self._program.state_dict if name in self._program.state_dict else self._program.constants
-        return Constant(kept[name].detach(), _own(name))
+        return Constant(kept[name].detach(), _strip_wrapper(name))
 
     def _call(self, node: fx.Node) -> Any:
         """An operation: computed now where that is possible, else built."""
         if node.op == "get_attr":  # the body of what follows, as of an autocast, which is no operation of torch's own
             return None
-        arguments, named = self._known(node.args), self._known(dict(node.kwargs))
+        arguments, named = self._lookup(node.args), self._lookup(dict(node.kwargs))
         if node.target is operator.getitem:
             return self._part(node, *arguments)
         if not _depends_on_image((arguments, named)):
-            result = node.target(*_bare(arguments), **_bare(named))  # type: ignore[operator]
+            result = node.target(*_unwrap(arguments), **_unwrap(named))  # type: ignore[operator]
             return tree_map(lambda made: Constant(made, f"what {_layer(node)} computes"), result)
         if node.target not in CALLS:
             what = f"{node.target}, which has no place in the file"
@@ -205,11 +205,11 @@ class _Walk:
             lambda leaf: self._builder.stand_in(tuple(leaf.shape)) if isinstance(leaf, Tensor) else leaf, made
         )
 
-    def _known(self, arguments: Any) -> Any:
+    def _lookup(self, arguments: Any) -> Any:
         return fx.map_arg(arguments, lambda node: self._found[node])
 
 
-def _in_words(refused: Sequence[_Refusal]) -> str:
+def _describe(refused: Sequence[_Refusal]) -> str:
     """All that cannot be packed, the same at several places in one line."""
     lines: dict[str, list[_Refusal]] = {}
     for refusal in refused:
@@ -226,7 +226,7 @@ def _in_words(refused: Sequence[_Refusal]) -> str:
     )
 
 
-def _needed(last: fx.Node) -> set[fx.Node]:
+def _find_needed(last: fx.Node) -> set[fx.Node]:
     """All operations that the last one depends on; others (assertions, outputs nobody asked for) are left out."""
     needed, waiting = set[fx.Node](), [last]
     while waiting:
@@ -248,7 +248,7 @@ def _depends_on_image(arguments: Any) -> bool:
     return any(isinstance(leaf, Value | Misfit) for leaf in tree_leaves(arguments))
 
 
-def _bare(arguments: Any) -> Any:
+def _unwrap(arguments: Any) -> Any:
     return tree_map(lambda leaf: leaf.tensor if isinstance(leaf, Constant) else leaf, arguments)
 
 
@@ -275,10 +275,10 @@ def _layer(node: fx.Node) -> str:
     """The layer of an operation, in words."""
     path, kind = list(node.meta["nn_module_stack"].values())[-1]
     name = kind if isinstance(kind, str) else kind.__name__
-    own = _own(path)
+    own = _strip_wrapper(path)
     return f"the {name.rpartition('.')[2]} at {own!r}" if own else f"the {name.rpartition('.')[2]} itself"
 
 
-def _own(name: str) -> str:
+def _strip_wrapper(name: str) -> str:
     """A name inside the model, which `_Logits` wraps."""
     return name.removeprefix("model").removeprefix(".")

@@ -10,8 +10,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from adaste.packed.node import Epilogue, Node
-from adaste.packed.nodes import Add, Affine, MaxPool, Relu
+from adaste.packed.nodes import Add, Affine, Epilogue, MaxPool, Node, Relu
 
 Sole = Callable[[str], Node | None]
 """The node that makes a value, if that has one user and is not the output."""
@@ -23,7 +22,7 @@ Change = tuple[Node, list[Node]]
 def fold(nodes: Sequence[Node], output: str) -> tuple[Node, ...]:
     """Nodes that compute `output` as the given ones do, with as much as possible in each."""
     folded = list(nodes)
-    sole, place = _sole(folded, output), 0
+    sole, place = _find_sole(folded, output), 0
     while place < len(folded):
         change = next((found for rule in RULES if (found := rule(folded[place], sole)) is not None), None)
         if change is None:
@@ -32,17 +31,17 @@ def fold(nodes: Sequence[Node], output: str) -> tuple[Node, ...]:
         gone, instead = change
         folded[place : place + 1] = instead
         folded.remove(gone)
-        sole, place = _sole(folded, output), place - 1
+        sole, place = _find_sole(folded, output), place - 1
     return tuple(folded)
 
 
-def _sole(nodes: list[Node], output: str) -> Sole:
+def _find_sole(nodes: list[Node], output: str) -> Sole:
     uses = Counter([name for node in nodes for name in node.inputs] + [output, output])
     makers = {node.output: node for node in nodes}
     return lambda name: makers.get(name) if uses[name] == 1 else None
 
 
-def affine_into_layer(node: Node, sole: Sole) -> Change | None:
+def fold_affine(node: Node, sole: Sole) -> Change | None:
     """A layer takes in a x + b: a (scale x + shift) + b = (a scale) x + (a shift + b)."""
     if not isinstance(node, Affine):
         return None
@@ -59,7 +58,7 @@ def affine_into_layer(node: Node, sole: Sole) -> Change | None:
     return layer, [replace(layer, scale=scale, shift=shift, relu=node.relu, inputs=inputs, output=node.output)]
 
 
-def relu_into_layer(node: Node, sole: Sole) -> Change | None:
+def fold_relu(node: Node, sole: Sole) -> Change | None:
     """The ReLU of a layer, a scale or a sum is done by that."""
     if not isinstance(node, Relu):
         return None
@@ -67,7 +66,7 @@ def relu_into_layer(node: Node, sole: Sole) -> Change | None:
     return (layer, [replace(layer, relu=True, output=node.output)]) if isinstance(layer, Epilogue | Add) else None
 
 
-def sum_into_layer(node: Node, sole: Sole) -> Change | None:
+def fold_sum(node: Node, sole: Sole) -> Change | None:
     """A sum is done by the layer that makes one of its terms; it moves to where the other term is known, too."""
     if not isinstance(node, Add):
         return None
@@ -78,7 +77,7 @@ def sum_into_layer(node: Node, sole: Sole) -> Change | None:
     return None
 
 
-def before_max_pool(node: Node, sole: Sole) -> Change | None:
+def swap_with_max_pool(node: Node, sole: Sole) -> Change | None:
     """The maximum of increasing functions is the function of the maximum: a layer before the pool can take it in."""
     if not isinstance(node, Affine | Relu) or len(node.inputs) > 1 or not _increases(node):
         return None
@@ -101,4 +100,4 @@ def _increases(node: Affine | Relu) -> bool:
     return isinstance(node, Relu) or node.scale is None or bool(np.all(node.scale >= 0))
 
 
-RULES = (affine_into_layer, relu_into_layer, before_max_pool, sum_into_layer)
+RULES = (fold_affine, fold_relu, swap_with_max_pool, fold_sum)

@@ -11,17 +11,20 @@ from torch.nn import functional as F
 
 from adaste.packed.format import read
 from adaste.packed.graph import INPUT, Graph
-from adaste.packed.node import Array, Epilogue, Node, Weighted
 from adaste.packed.nodes import (
     Add,
     Affine,
+    Array,
     AveragePool,
     Concatenate,
     Convolution,
+    Epilogue,
     Flatten,
     Linear,
     MaxPool,
+    Node,
     Relu,
+    Weighted,
 )
 
 
@@ -78,21 +81,21 @@ class _Layer(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         if isinstance(self.node, Epilogue):
-            return self._ended(self.node, *inputs)
+            return self._finish(self.node, *inputs)
         return COMPUTATIONS[type(self.node)](self.node, *inputs)
 
-    def _ended(self, node: Epilogue, x: Tensor, residual: Tensor | None = None) -> Tensor:
+    def _finish(self, node: Epilogue, x: Tensor, residual: Tensor | None = None) -> Tensor:
         y = COMPUTATIONS[type(node)](node, x, self.weight)
         if self.scale is not None:
-            y = y * _along(self.scale, y)
+            y = y * _per_channel(self.scale, y)
         if self.shift is not None:
-            y = y + _along(self.shift, y)
+            y = y + _per_channel(self.shift, y)
         if residual is not None:
             y = y + residual
         return F.relu(y) if node.relu else y
 
 
-def _along(channels: Tensor, y: Tensor) -> Tensor:
+def _per_channel(channels: Tensor, y: Tensor) -> Tensor:
     return channels.view(1, -1, *[1] * (y.dim() - 2))
 
 
