@@ -2,9 +2,9 @@
 
 from adaste.data.dataset import Dataset, Split, subset
 from adaste.data.download import Download
-from adaste.data.errors import DataError
+from adaste.data.layout import Source
 from adaste.data.loading import available, data_folder, get, is_own, load, source_named, survey
-from adaste.data.source import Source
+from adaste.data.messages import DataError
 from adaste.data.sources import SOURCES
 
 __all__ = [

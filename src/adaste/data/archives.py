@@ -19,8 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from adaste._util.files import NotWrittenError, folder_beside
-from adaste.data.errors import DataError, listing
-from adaste.data.progress import bar
+from adaste.data.messages import DataError, bar, listing
 
 BLOCK = 1 << 20
 END_BYTES = 22 + 65_535 + 20 + 56

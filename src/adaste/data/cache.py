@@ -4,12 +4,20 @@
 
 An entry is written beside its place and renamed, so that one that is there is complete. Every array is compared with
 the hash in the manifest when it is opened; a damaged entry is written again.
+
+The digest of a data set is taken of the names, sizes and SHA-256 hashes of its files. Hashing 100,000 images again
+at every start would take longer than reading the decoded ones, so the digest is remembered under the names, sizes and
+times of change (in nanoseconds) of the files. A file that is changed and keeps both its size and its time is not
+noticed.
 """
 
+import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+import string
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +27,8 @@ from numpy.typing import NDArray
 
 from adaste._util.files import NotWrittenError, folder_beside, write_atomically
 from adaste.data.dataset import Dataset, Split
-from adaste.data.digests import array_hash
-from adaste.data.errors import DataError
 from adaste.data.layout import Content, Part
+from adaste.data.messages import DataError
 
 FOLDER = ".adaste-cache"
 MANIFEST = "manifest.json"
@@ -61,7 +68,7 @@ def cache_folder(folder: Path) -> Path:
     return home
 
 
-def prepared(entry: Path, name: str) -> Dataset | None:
+def open_prepared(entry: Path, name: str) -> Dataset | None:
     """The data set in a folder `entry` that is another user's to write; None where it is missing or damaged."""
     try:
         return _open(entry, name)
@@ -70,7 +77,7 @@ def prepared(entry: Path, name: str) -> Dataset | None:
         return None
 
 
-def cached(entry: Path, name: str, read: Callable[[], Content], normal: Normal | None) -> Dataset:
+def open_or_make(entry: Path, name: str, read: Callable[[], Content], normal: Normal | None) -> Dataset:
     """The data set in the folder `entry`, whose name is its digest; read and written there if need be."""
     for _ in range(ATTEMPTS):
         if not entry.exists():
@@ -176,3 +183,66 @@ def _mean_and_std(images: NDArray[np.uint8]) -> Normal:
     mean = total / count
     std = np.sqrt(np.maximum(squares / count - mean**2, 0)) / 255
     return tuple((mean / 255).tolist()), tuple(np.where(std > 0, std, 1.0).tolist())
+
+
+LENGTH = 32
+BLOCK = 1 << 20
+PIECE = 32 << 20
+
+
+def content_digest(root: Path, files: list[Path], recipe: dict[str, Any], memory: Path) -> str:
+    """The digest of the files under `root` and of what decides how they are read; remembered in the folder `memory`."""
+    state = [(_relative_name(path, root), (found := path.stat()).st_size, found.st_mtime_ns) for path in files]
+    note = memory / f"{digest_of([str(root.resolve()), recipe, state])}.digest"
+    known = _recall(note)
+    if known:
+        return known
+    with _thread_pool() as pool:
+        hashes = list(pool.map(_file_hash, files))
+    content = [(name, size, found) for (name, size, _), found in zip(state, hashes, strict=True)]
+    digest = digest_of([recipe, content])
+    memory.mkdir(parents=True, exist_ok=True)
+    write_atomically(note, digest.encode())
+    return digest
+
+
+def array_hash(path: Path) -> str:
+    """The hash of a large file: of the SHA-256 hashes of its pieces, which are taken in parallel."""
+    with _thread_pool() as pool:
+        pieces = pool.map(lambda start: _hash(path, start, PIECE), range(0, path.stat().st_size, PIECE))
+        return hashlib.sha256(b"".join(pieces)).hexdigest()
+
+
+def _thread_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1))
+
+
+def _relative_name(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def digest_of(content: Iterable[Any]) -> str:
+    """A name for plain data."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:LENGTH]
+
+
+def _recall(note: Path) -> str | None:
+    try:
+        text = note.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if len(text) == LENGTH and set(text) <= set(string.hexdigits) else None
+
+
+def _file_hash(path: Path) -> str:
+    return _hash(path, 0, path.stat().st_size).hex()
+
+
+def _hash(path: Path, start: int, length: int) -> bytes:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        file.seek(start)
+        while length > 0 and (block := file.read(min(BLOCK, length))):
+            found.update(block)
+            length -= len(block)
+    return found.digest()

@@ -15,8 +15,7 @@ from typing import BinaryIO, Literal
 from adaste._util.checks import require
 from adaste._util.files import NotWrittenError
 from adaste._util.locks import locked
-from adaste.data.errors import DataError
-from adaste.data.progress import bar
+from adaste.data.messages import DataError, bar
 
 BLOCK = 1 << 18
 TIMEOUT = 60.0
@@ -61,9 +60,9 @@ def fetch(download: Download, folder: Path, *, progress: bool, patience: Patienc
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
-    with _alone_with(part):
+    with _lock_part(part):
         with bar(target.name, download.bytes, shown=progress, in_bytes=True) as show:
-            _persevere(download, part, show, patience or Patience())
+            _retry(download, part, show, patience or Patience())
         if not _is_whole(part, download):
             part.unlink()
             raise DataError(
@@ -75,7 +74,7 @@ def fetch(download: Download, folder: Path, *, progress: bool, patience: Patienc
 
 
 @contextmanager
-def _alone_with(part: Path) -> Iterator[None]:
+def _lock_part(part: Path) -> Iterator[None]:
     """Hold a file's lock: what two processes add to one file is neither's. At the end it is removed if it is empty."""
     with part.open("ab") as file:
         try:
@@ -92,7 +91,7 @@ def _alone_with(part: Path) -> Iterator[None]:
                 part.unlink()
 
 
-def _persevere(download: Download, part: Path, show: Callable[[int], None], patience: Patience) -> None:
+def _retry(download: Download, part: Path, show: Callable[[int], None], patience: Patience) -> None:
     pause = patience.first_pause
     for attempt in range(1, patience.attempts + 1):
         try:
@@ -122,10 +121,10 @@ def _continue(download: Download, part: Path, show: Callable[[int], None]) -> No
     request = urllib.request.Request(download.url, headers={"User-Agent": "adaste"})
     if done:
         request.add_header("Range", f"bytes={done}-")
-    with _answer(request, part) as answer:
+    with _open_url(request, part) as answer:
         if answer.status != 206 or not answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
             done = 0  # the server sends the whole file, whatever it was asked for
-        with _writing(part, "ab" if done else "wb") as file:
+        with _open_part(part, "ab" if done else "wb") as file:
             while block := _read(answer, min(BLOCK, download.bytes - done + 1)):
                 done += len(block)
                 if done > download.bytes:
@@ -147,7 +146,7 @@ def _read(answer: http.client.HTTPResponse, size: int) -> bytes:
 
 
 @contextmanager
-def _writing(part: Path, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
+def _open_part(part: Path, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
     try:
         with part.open(mode) as file:
             yield file
@@ -157,7 +156,7 @@ def _writing(part: Path, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
         raise NotWrittenError.because(error, f"write {part}", "it will be continued") from error
 
 
-def _answer(request: urllib.request.Request, part: Path) -> http.client.HTTPResponse:
+def _open_url(request: urllib.request.Request, part: Path) -> http.client.HTTPResponse:
     try:
         answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:

@@ -1,4 +1,4 @@
-"""What a layout of files is: where it lies, which files it consists of, and how they are read.
+"""What is known of a data set before it is read: where its files come from and lie, and how they are read.
 
 A layout never keeps all decoded images in memory: it says how many there are and fills the array it is given.
 """
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste.data.errors import DataError, some
+from adaste._util.checks import require
+from adaste.data.download import Download
+from adaste.data.messages import DataError, shorten_list
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Layout(ABC):
         return {}
 
 
-def ready(images: NDArray[np.uint8], labels: NDArray[Any]) -> Part:
+def part_from_arrays(images: NDArray[np.uint8], labels: NDArray[Any]) -> Part:
     """A part whose images are in memory already."""
     height, width, channels = images.shape[1:]
     return Part(labels.astype(np.int64), (height, width, channels), partial(_copy, images))
@@ -103,5 +105,33 @@ def require_labels(labels: Sequence[int] | NDArray[Any], classes: int, path: Pat
         raise DataError(f"{path}: labels must be a list of whole numbers, got {array.dtype} of the shape {array.shape}")
     wrong = set(array[(array < 0) | (array >= classes)].tolist())
     if wrong:
-        raise DataError(f"{path}: labels must be 0 to {classes - 1} ({classes} classes), found {some(map(str, wrong))}")
+        raise DataError(
+            f"{path}: labels must be 0 to {classes - 1} ({classes} classes), found {shorten_list(map(str, wrong))}"
+        )
     return array.astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A data set as published. What depends on the user's own files is None."""
+
+    name: str
+    title: str
+    size: tuple[int, int, int] | None
+    """Height, width and channels of an image."""
+    classes: int | None
+    train: int | None
+    test: int | None
+    mean: tuple[float, ...] | None
+    """Per channel, on the scale 0..1. None: computed from the training images, as is `std`."""
+    std: tuple[float, ...] | None
+    layouts: tuple[Layout, ...]
+    downloads: tuple[Download, ...] = ()
+    home: str
+    licence: str
+
+    def __post_init__(self) -> None:
+        if not self.layouts:
+            raise ValueError(f"{self.name} needs at least one layout")
+        for what in ("classes", "train", "test"):
+            require(what, getattr(self, what), least=1, optional=True)

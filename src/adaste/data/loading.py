@@ -10,14 +10,12 @@ from rich.console import Console
 
 from adaste.data.archives import extract
 from adaste.data.cache import FOLDER as CACHES
-from adaste.data.cache import FORMAT, cache_folder, cached, prepared
+from adaste.data.cache import FORMAT, cache_folder, content_digest, digest_of, open_or_make, open_prepared
 from adaste.data.dataset import Dataset
-from adaste.data.digests import content_digest, digest_of
 from adaste.data.download import fetch
-from adaste.data.errors import DataError, listing
 from adaste.data.folders import ClassFolders
-from adaste.data.layout import Archive, Layout
-from adaste.data.source import Source
+from adaste.data.layout import Archive, Layout, Source
+from adaste.data.messages import DataError, listing
 from adaste.data.sources import FOLDER, SOURCES
 
 ENVIRONMENT = "ADASTE_DATA"
@@ -41,15 +39,15 @@ def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Da
     their number reported.
     """
     source, place = source_named(name), data_folder(folder)
-    layout, root = _found(source, place, progress=progress)
+    layout, root = _find_or_extract(source, place, progress=progress)
     caches = cache_folder(place)
     recipe = {"format": FORMAT, "name": name, "layout": type(layout).__name__, **layout.options()}
     digest = content_digest(root, layout.files(root), recipe, memory=caches)
     normal = (source.mean, source.std) if source.mean and source.std else None
     shared = place / CACHES
-    dataset = prepared(shared / digest, name) if shared != caches else None
+    dataset = open_prepared(shared / digest, name) if shared != caches else None
     if dataset is None:
-        dataset = cached(caches / digest, name, partial(layout.read, root, progress=progress), normal)
+        dataset = open_or_make(caches / digest, name, partial(layout.read, root, progress=progress), normal)
     _report(dataset, source, progress)
     return dataset
 
@@ -57,7 +55,7 @@ def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Da
 def available(folder: Path | None = None) -> list[tuple[Source, Path | None]]:
     """Every data set with the folder or archive it was found in, or None."""
     place = data_folder(folder)
-    return [(source, _where(source, place)) for source in SOURCES.values()]
+    return [(source, _find_files(source, place)) for source in SOURCES.values()]
 
 
 def get(name: str, folder: Path | None = None, *, progress: bool = False) -> Path:
@@ -76,7 +74,7 @@ def is_own(name: str) -> bool:
 
 def survey(name: str, folder: Path | None = None) -> tuple[int, int]:
     """How many images of one's own there are to train with, and their side once they are decoded."""
-    layout, root = _found(source_named(name), data_folder(folder), progress=False)
+    layout, root = _find_or_extract(source_named(name), data_folder(folder), progress=False)
     assert isinstance(layout, ClassFolders)  # the one layout of images of one's own
     return layout.survey(root)
 
@@ -96,14 +94,14 @@ def source_named(name: str) -> Source:
     return dataclasses.replace(FOLDER, name=name, size=(int(side), int(side), 3), layouts=(layout,))
 
 
-def _where(source: Source, place: Path) -> Path | None:
-    located = _located(source, place)
+def _find_files(source: Source, place: Path) -> Path | None:
+    located = _locate(source, place)
     return located[1] if located else None
 
 
-def _found(source: Source, place: Path, *, progress: bool) -> tuple[Layout, Path]:
+def _find_or_extract(source: Source, place: Path, *, progress: bool) -> tuple[Layout, Path]:
     """The layout the data is in and its folder, extracted if there is only an archive."""
-    located = _located(source, place)
+    located = _locate(source, place)
     if located is None:
         advice = f"; `adaste data get {source.name}` downloads it" if source.downloads else ""
         raise DataError(
@@ -112,11 +110,11 @@ def _found(source: Source, place: Path, *, progress: bool) -> tuple[Layout, Path
     layout, path, archive = located
     if archive is None:
         return layout, path
-    into = _where_to_extract(path)
+    into = _extraction_folder(path)
     return layout, layout.find(into) or extract(path, archive.root, into, progress=progress)
 
 
-def _located(source: Source, place: Path) -> tuple[Layout, Path, Archive | None] | None:
+def _locate(source: Source, place: Path) -> tuple[Layout, Path, Archive | None] | None:
     """The layout the data is in with its folder, or else with its archive and what that is; None where neither is."""
     for layout in source.layouts:
         root = layout.find(place)
@@ -129,7 +127,7 @@ def _located(source: Source, place: Path) -> tuple[Layout, Path, Archive | None]
     return None
 
 
-def _where_to_extract(archive: Path) -> Path:
+def _extraction_folder(archive: Path) -> Path:
     """Beside the archive, or where that is not writable in a folder of the user's cache that is for this file alone."""
     if os.access(archive.parent, os.W_OK):
         return archive.parent

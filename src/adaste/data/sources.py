@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from adaste.data.cifar import CifarBinary, CifarPython
-from adaste.data.digits import Digits
 from adaste.data.download import Download
 from adaste.data.folders import ClassFolders, TinyImageNet
-from adaste.data.idx import Idx
-from adaste.data.layout import Archive
-from adaste.data.source import Source
+from adaste.data.layout import Archive, Source
+from adaste.data.mnist import Digits, Idx
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from adaste._util.checks import require_count
-from adaste.data.augment.base import Batch, Draws, Epoch, Pair, Pixels, Size, Spatial, Transform, require_number
-from adaste.data.augment.index_map import read, whole
-from adaste.data.augment.spatial import RandomResizedCrop
+from adaste.data.augment.pixels import Pair, Pixels
+from adaste.data.augment.spatial import RandomResizedCrop, Spatial, gather, identity_maps
+from adaste.data.augment.transform import Batch, Draws, Epoch, Size, Transform, require_number
 
 KINDS = (Spatial, Pixels, Pair)
 """The kinds of transforms in the order a batch passes them."""
@@ -50,7 +50,7 @@ class Augmentation:
             raise ValueError(f"a batch must divide evenly among ranks, got {order.shape[1]} images for {ranks} ranks")
         size, draws = image_size, dict[str, Tensor]()
         for position, transform in enumerate(self.transforms):
-            numbers = transform.draw(Epoch(seed, epoch, order, ranks, position), _checked(size))
+            numbers = transform.draw(Epoch(seed, epoch, order, ranks, position), _check_size(size))
             draws |= {f"{position}.{name}": numbers[name] for name in transform.names}
             size = transform.output_size(size) if isinstance(transform, Spatial) else size
         return draws
@@ -67,9 +67,11 @@ class Augmentation:
         A pure function that never waits for the device.
         """
         self._check_images(images)
-        steps = [(transform, self._drawn(draws, place, len(images))) for place, transform in enumerate(self.transforms)]
+        steps = [
+            (transform, self._draws_of(draws, place, len(images))) for place, transform in enumerate(self.transforms)
+        ]
         moves = [(transform, numbers) for transform, numbers in steps if isinstance(transform, Spatial)]
-        pixels = self._normalised(_moved(images, moves))
+        pixels = self._normalise(_move(images, moves))
         partners = share = None
         for transform, numbers in steps:
             if isinstance(transform, Pixels):
@@ -82,11 +84,11 @@ class Augmentation:
     def prepare(self, images: Tensor, dtype: torch.dtype) -> Tensor:
         """Images (b, h, w, c), uint8, for evaluation: normalised; their middle where training sees crops of a size."""
         self._check_images(images)
-        settled = [transform.settled for transform in self.transforms if isinstance(transform, Spatial)]
-        moves: list[tuple[Spatial, Draws]] = [(transform, {}) for transform in settled if transform is not None]
-        return _channels_first(self._normalised(_moved(images, moves)), dtype)
+        fixed = [transform.at_evaluation for transform in self.transforms if isinstance(transform, Spatial)]
+        moves: list[tuple[Spatial, Draws]] = [(transform, {}) for transform in fixed if transform is not None]
+        return _channels_first(self._normalise(_move(images, moves)), dtype)
 
-    def _normalised(self, pixels: Tensor) -> Tensor:
+    def _normalise(self, pixels: Tensor) -> Tensor:
         scale = [1 / (255 * std) for std in self.std]
         shift = [-mean / std for mean, std in zip(self.mean, self.std, strict=True)]
         return pixels.float() * _constants(scale, pixels.device) + _constants(shift, pixels.device)
@@ -98,7 +100,7 @@ class Augmentation:
                 f"got {images.dtype} of shape {tuple(images.shape)}"
             )
 
-    def _drawn(self, draws: Draws, position: int, count: int) -> Draws:
+    def _draws_of(self, draws: Draws, position: int, count: int) -> Draws:
         """The draws of the transform at `position`."""
         found = {}
         for name in self.transforms[position].names:
@@ -135,14 +137,14 @@ def of_step(draws: Draws, step: int) -> Draws:
     return {name: drawn[step] for name, drawn in draws.items()}
 
 
-def _moved(images: Tensor, moves: list[tuple[Spatial, Draws]]) -> Tensor:
+def _move(images: Tensor, moves: list[tuple[Spatial, Draws]]) -> Tensor:
     if not moves:
         return images
-    rows, columns = whole(images)
+    rows, columns = identity_maps(images)
     for transform, numbers in moves:
         transform.output_size((rows.length, columns.length))  # an error where it does not fit
-        rows, columns = transform.place(rows, columns, numbers)
-    return read(images, rows, columns)
+        rows, columns = transform.map_indices(rows, columns, numbers)
+    return gather(images, rows, columns)
 
 
 def _channels_first(pixels: Tensor, dtype: torch.dtype) -> Tensor:
@@ -161,7 +163,7 @@ def _constants(values: list[float], device: torch.device) -> Tensor:
     return chosen
 
 
-def _checked(size: Size) -> Size:
+def _check_size(size: Size) -> Size:
     for side in size:
         require_count("every side of image_size", side, least=1)
     if max(size) > LARGEST_SIDE:

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
-from adaste.data.errors import DataError
-from adaste.data.progress import bar
+from adaste.data.messages import DataError, bar
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
@@ -56,15 +55,15 @@ def fill_squares(paths: Sequence[Path], side: int, progress: bool, images: NDArr
 
     with bar("decoding images", len(paths), shown=progress) as show:
         done = 0
-        for count in _each(decode, range(0, len(paths), AT_A_TIME)):
+        for count in _map_in_threads(decode, range(0, len(paths), AT_A_TIME)):
             done += count
             show(done)
 
 
 def read_square(path: Path, side: int) -> NDArray[np.uint8]:
     """One image as (side, side, 3) bytes: upright, the shorter side resized, the middle of the longer one kept."""
-    with _opened(path) as image:
-        colour = _of_bytes(_upright(image)).convert("RGB")
+    with _open_image(path) as image:
+        colour = _to_bytes(_turn_upright(image)).convert("RGB")
         width, height = colour.size
         if (width, height) != (side, side):
             scale = side / min(width, height)
@@ -80,12 +79,12 @@ def common_square(paths: Sequence[Path]) -> int | None:
     def sizes(start: int) -> set[tuple[int, int]]:
         return {_size(path) for path in paths[start : start + AT_A_TIME]}
 
-    found = set().union(*_each(sizes, range(0, len(paths), AT_A_TIME)))
+    found = set().union(*_map_in_threads(sizes, range(0, len(paths), AT_A_TIME)))
     width, height = found.pop() if len(found) == 1 else (0, -1)
     return width if width == height else None
 
 
-def _upright(image: Image.Image) -> Image.Image:
+def _turn_upright(image: Image.Image) -> Image.Image:
     """Turned as its EXIF data say, if they can be read.
 
     ImageOps.exif_transpose also writes these data anew, and fails where they hold something odd.
@@ -98,7 +97,7 @@ def _upright(image: Image.Image) -> Image.Image:
     return image if turn is None else image.transpose(turn)
 
 
-def _of_bytes(image: Image.Image) -> Image.Image:
+def _to_bytes(image: Image.Image) -> Image.Image:
     """Grey of 16 bits as 8: Pillow would make everything above 255 white. (In colour it takes the upper 8 itself.)"""
     if image.mode.startswith("I"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
@@ -106,12 +105,12 @@ def _of_bytes(image: Image.Image) -> Image.Image:
 
 
 def _size(path: Path) -> tuple[int, int]:
-    with _opened(path) as image:
+    with _open_image(path) as image:
         return image.size
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def _open_image(path: Path) -> Iterator[Image.Image]:
     """An image file; what Pillow says of damaged ones becomes one error that names the file."""
     try:
         with Image.open(path, formats=FORMATS) as image:
@@ -122,7 +121,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         raise DataError(f"{path} is not a readable image ({', '.join(FORMATS)} were tried): {error}") from error
 
 
-def _each(work: Callable[[int], T], starts: Sequence[int]) -> Iterator[T]:
+def _map_in_threads(work: Callable[[int], T], starts: Sequence[int]) -> Iterator[T]:
     """The results of `work`, in threads, in the order they are done. The first error ends all that has not begun."""
     with ThreadPoolExecutor(max_workers=min(MOST_THREADS, os.cpu_count() or 1)) as pool:
         pending = [pool.submit(work, start) for start in starts]

@@ -1,14 +1,17 @@
-"""What a transform is: frozen settings, numbers drawn on the host, and (by its kind) a pure function of tensors.
+"""The base class of transforms, and the random numbers of an epoch.
 
+A transform has frozen settings, draws its random numbers on the host, and (by its kind) is a pure function of tensors.
 There are three kinds, and a batch passes them in this order:
 
-    Spatial   where each pixel of the result comes from; all of them together are one gather
-    Pixels    what is done to the normalised pixels of each image alone
-    Pair      what is done to an image and its partner in the batch, and to their labels
+    Spatial   where each pixel of the result comes from; all of them together are one gather (spatial.py)
+    Pixels    a change of the normalised pixels of each image alone (pixels.py)
+    Pair      a mixture of an image with its partner in the batch, and of their labels (pixels.py)
 
 A draw of one dimension, (steps,), holds one number per step; every other, (steps, batch, ...), is per image.
+Generators depend on (seed, epoch, purpose) and on nothing else.
 """
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -17,10 +20,39 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from adaste._util.checks import require
-from adaste.data.augment.index_map import Axis
-from adaste.data.augment.randomness import generator
+from adaste._util.checks import require, require_count
 from adaste.estimators.schedules import Schedule
+
+
+def generator(seed: int, epoch: int, purpose: str) -> torch.Generator:
+    """A generator on the host; other seeds, epochs or purposes give independent numbers."""
+    require_count("seed", seed, least=0)
+    require_count("epoch", epoch, least=0)
+    # Hashed, because neighbouring seeds must not give related streams.
+    digest = hashlib.sha256(f"{seed}/{epoch}/{purpose}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+
+
+def steps_of_epoch(*, count: int, batch: int) -> int:
+    """How many whole batches there are in so many images; an error where there is none."""
+    require_count("batch", batch, least=1)
+    require_count("count", count, least=1)
+    if count < batch:
+        raise ValueError(
+            f"an epoch needs at least one whole batch (the last incomplete one is dropped), "
+            f"got {count} images for batches of {batch}"
+        )
+    return count // batch
+
+
+def order_of_epoch(*, seed: int, epoch: int, count: int, batch: int) -> Tensor:
+    """The images of each step of an epoch, (steps, batch): a random permutation without its last incomplete batch.
+
+    Every epoch drops other images.
+    """
+    steps = steps_of_epoch(count=count, batch=batch)
+    return torch.randperm(count, generator=generator(seed, epoch, "order"))[: steps * batch].view(steps, batch)
+
 
 Size = tuple[int, int]
 """Height and width."""
@@ -78,44 +110,6 @@ class Transform(ABC):
     @abstractmethod
     def draw(self, epoch: Epoch, size: Size) -> Draws:
         """Its random numbers for images of `size`, as host tensors of small types with leading dimension `steps`."""
-
-
-@dataclass(frozen=True)
-class Spatial(Transform):
-    """Moves pixels."""
-
-    def output_size(self, size: Size) -> Size:
-        """The size it makes of images of `size`, or an error where it cannot."""
-        return size
-
-    @abstractmethod
-    def place(self, rows: Axis, columns: Axis, draws: Draws) -> tuple[Axis, Axis]:
-        """Where the rows and columns of its result come from, given where those of its input come from."""
-
-    @property
-    def settled(self) -> "Spatial | None":
-        """What evaluation does in its place; None where nothing."""
-        return None
-
-
-@dataclass(frozen=True)
-class Pixels(Transform):
-    """Changes the normalised pixels of each image."""
-
-    @abstractmethod
-    def change(self, images: Tensor, draws: Draws) -> Tensor:
-        """Images of shape (b, h, w, c), changed."""
-
-
-@dataclass(frozen=True)
-class Pair(Transform):
-    """Mixes each image with another one of its batch."""
-
-    names: ClassVar[tuple[str, ...]] = ("partner", "share")
-
-    @abstractmethod
-    def mix(self, images: Tensor, partners: Tensor, draws: Draws) -> Tensor:
-        """Images of shape (b, h, w, c), mixed with their partners by `share`."""
 
 
 def require_number(name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf) -> None:
