@@ -1,4 +1,11 @@
-"""Files and folders that are whole or not there: written beside their place and renamed into it."""
+"""Files and folders that are whole or not there, and the locks of folders.
+
+Files and folders are written beside their place and renamed into it. Whoever makes a temporary folder holds the
+kernel's lock on it, which ends with the process whatever happens to that: a folder whose lock is free was left behind,
+and the next writer removes it. Machines that share a file system may not see each other's locks, so a folder's name
+also says which start of which kernel it is of, and only folders of this one are looked at. Those of other machines, and
+of before a restart, stay.
+"""
 
 import errno
 import os
@@ -7,11 +14,12 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import IO, BinaryIO, Self
 
-from adaste._util.stale_dirs import left_over, temporary_folder
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""The kernel's name for its present start."""
 
 UNFINISHED = re.compile(r"\..+\.\d+\.[0-9a-f]{8}\.tmp")
 """The names of files and folders that are being written."""
@@ -53,6 +61,11 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
         unfinished.unlink(missing_ok=True)
 
 
+def _sibling(path: Path) -> Path:
+    """Not from tempfile: what is made here gets the permissions the user's umask gives to everything else."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+
+
 def _takes_bytes_as_they_come(path: Path) -> bool:
     try:
         mode = path.stat().st_mode
@@ -85,18 +98,6 @@ def append(path: Path, content: bytes) -> None:
         raise NotWrittenError.because(error, f"add to {path}", "its end may be incomplete") from error
 
 
-@contextmanager
-def folder_beside(path: Path) -> Iterator[Path]:
-    """An empty folder beside `path`, to be renamed to it when it is complete; else removed at the end.
-
-    Those that killed processes have left there are removed first.
-    """
-    for folder in left_over(path.parent, "."):
-        shutil.rmtree(folder, ignore_errors=True)
-    with temporary_folder(path.parent, f".{path.name}.") as folder:
-        yield folder
-
-
 def remove_unfinished(folder: Path) -> None:
     """Remove the files that a process which was killed has left half-written in `folder`, but none below it.
 
@@ -107,6 +108,136 @@ def remove_unfinished(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _sibling(path: Path) -> Path:
-    """Not from tempfile: what is made here gets the permissions the user's umask gives to everything else."""
-    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+@contextmanager
+def atomic_folder(path: Path, part: str = "") -> Iterator[Path]:
+    """Yield an empty folder beside `path`; at the end it, or the `part` of it, is renamed to `path`.
+
+    So a folder at `path` is complete. If the block raises, nothing is left. If another process has made `path` in the
+    meantime, that one stays.
+    """
+    with _folder_beside(path) as folder:
+        yield folder
+        try:
+            (folder / part).rename(path)
+        except OSError:
+            if not path.is_dir():
+                raise
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that no other process finds half of it; it may be gone already."""
+    with _folder_beside(path) as folder, suppress(FileNotFoundError):
+        path.rename(folder / path.name)
+
+
+@contextmanager
+def _folder_beside(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path`, where those that killed processes have left are removed first."""
+    for folder in stale_folders(path.parent, "."):
+        shutil.rmtree(folder, ignore_errors=True)
+    with temporary_folder(path.parent, f".{path.name}.") as folder:
+        yield folder
+
+
+@contextmanager
+def temporary_folder(parent: Path, prefix: str, mode: int = 0o777) -> Iterator[Path]:
+    """A new folder in `parent` whose name begins with `prefix`; what is at its place at the end is removed."""
+    folder, lock = _make_folder(parent, prefix, mode)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def stale_folders(parent: Path, prefix: str) -> Iterator[Path]:
+    """The folders that dead processes of this user have left of what `temporary_folder` made; each held in its turn."""
+    kernel = _kernel_start()
+    names = re.compile(rf"{re.escape(prefix)}.*{kernel}\.\d+\.[0-9a-f]{{8}}\.tmp", re.DOTALL)
+    try:
+        found = [path for path in parent.iterdir() if kernel and names.fullmatch(path.name)]
+    except OSError:  # a folder that cannot be listed may still be written to
+        return
+    for folder in found:
+        lock = _lock_folder(folder)
+        if lock is not None:
+            try:
+                yield folder
+            finally:
+                os.close(lock)
+
+
+def _make_folder(parent: Path, prefix: str, mode: int) -> tuple[Path, int | None]:
+    # Not from tempfile: the folder gets the permissions the user's umask gives to everything else.
+    own = f"{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    kernel = _kernel_start()
+    if kernel is not None:
+        folder = parent / f"{prefix}{kernel}.{own}"
+        folder.mkdir(mode)
+        lock = _lock_folder(folder)
+        if lock is not None:
+            return folder, lock
+        # No locks here, or another process has taken it for left over before it was held.
+        shutil.rmtree(folder, ignore_errors=True)
+    folder = parent / f"{prefix}{own}"
+    folder.mkdir(mode)
+    return folder, None
+
+
+def _kernel_start() -> str | None:
+    """A name for this start of this kernel, the same in all its containers; None where it has none."""
+    try:
+        return BOOT.read_text(encoding="ascii").strip().replace("-", "")[:12]
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _lock_folder(folder: Path) -> int | None:
+    """An open file that holds a folder's lock; None where it cannot be had or the folder is gone or of another user."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        if try_lock(lock):
+            there = folder.lstat()  # another process may have removed it after it was opened
+            if os.path.samestat(there, os.fstat(lock)) and there.st_uid == os.geteuid():
+                return lock
+    except OSError:
+        pass
+    os.close(lock)
+    return None
+
+
+def try_lock(file: int | IO[bytes] | IO[str]) -> bool:
+    """Take the lock on an open file, until that is closed; False where another process has it."""
+    import fcntl  # not on Windows
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class TakenError(RuntimeError):
+    """Another process is at work in a folder."""
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock."""
+    with (folder / ".lock").open("w") as lock:
+        if not try_lock(lock):
+            raise TakenError(f"another process trains in {folder}: wait for it, or use another folder")
+        yield
+
+
+def is_taken(folder: Path) -> bool:
+    """Whether a process holds the folder's lock now."""
+    try:
+        with alone_in(folder):
+            return False
+    except TakenError:
+        return True

@@ -16,16 +16,15 @@ import json
 import logging
 import os
 import string
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste._util.files import NotWrittenError, folder_beside, write_atomically
+from adaste._util.files import NotWrittenError, atomic_folder, remove_folder, write_atomically
 from adaste.data.dataset import Dataset, Split
 from adaste.data.layout import Content, Part
 from adaste.data.messages import DataError
@@ -86,7 +85,7 @@ def open_or_make(entry: Path, name: str, read: Callable[[], Content], normal: No
             return _open(entry, name)
         except _DamagedError as error:
             log.warning("the cache %s is damaged (%s): it is made again", entry, error)
-            _remove(entry)
+            remove_folder(entry)
     raise DataError(f"{entry} was written and then read back differently, {ATTEMPTS} times: check the disk")
 
 
@@ -114,24 +113,23 @@ def _array(path: Path, *, bytes: int, sha256: str) -> NDArray[Any]:
 
 
 def _write(entry: Path, name: str, content: Content, normal: Normal | None) -> None:
-    with _taking_the_place_of(entry) as folder:
-        for part, source in (("train", content.train), ("test", content.test)):
-            np.save(folder / f"{part}-labels.npy", source.labels)
-            _fill(folder / f"{part}-images.npy", source)
-        mean, std = normal or _mean_and_std(np.load(folder / "train-images.npy", mmap_mode="r"))
-        arrays = {
-            path.name: {"bytes": path.stat().st_size, "sha256": array_hash(path)}
-            for path in sorted(folder.glob("*.npy"))
-        }
-        manifest = {
-            "format": FORMAT,
-            "name": name,
-            "classes": content.classes,
-            "mean": mean,
-            "std": std,
-            "arrays": arrays,
-        }
-        write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+    try:
+        with atomic_folder(entry) as folder:
+            _write_into(folder, name, content, normal)
+    except OSError as error:
+        raise NotWrittenError.because(error, f"write the cache {entry}", "nothing was kept") from error
+
+
+def _write_into(folder: Path, name: str, content: Content, normal: Normal | None) -> None:
+    for part, source in (("train", content.train), ("test", content.test)):
+        np.save(folder / f"{part}-labels.npy", source.labels)
+        _fill(folder / f"{part}-images.npy", source)
+    mean, std = normal or _mean_and_std(np.load(folder / "train-images.npy", mmap_mode="r"))
+    arrays = {
+        path.name: {"bytes": path.stat().st_size, "sha256": array_hash(path)} for path in sorted(folder.glob("*.npy"))
+    }
+    manifest = {"format": FORMAT, "name": name, "classes": content.classes, "mean": mean, "std": std, "arrays": arrays}
+    write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
 
 
 def _fill(path: Path, part: Part) -> None:
@@ -143,30 +141,6 @@ def _fill(path: Path, part: Part) -> None:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     part.fill(images)
     images.flush()
-
-
-@contextmanager
-def _taking_the_place_of(entry: Path) -> Iterator[Path]:
-    """A folder to write to that becomes `entry` at the end, unless another process was faster."""
-    try:
-        with folder_beside(entry) as folder:
-            yield folder
-            try:
-                folder.rename(entry)
-            except OSError:
-                if not (entry / MANIFEST).is_file():
-                    raise
-    except OSError as error:
-        raise NotWrittenError.because(error, f"write the cache {entry}", "nothing was kept") from error
-
-
-def _remove(entry: Path) -> None:
-    """Renamed first: no other process finds half of it."""
-    with folder_beside(entry) as aside:
-        try:
-            entry.rename(aside / entry.name)
-        except FileNotFoundError:
-            log.debug("%s was removed by another process", entry)
 
 
 def _mean_and_std(images: NDArray[np.uint8]) -> Normal:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from adaste._util.checks import require
-from adaste._util.files import NotWrittenError
-from adaste._util.locks import locked
+from adaste._util.files import NotWrittenError, try_lock
 from adaste.data.messages import DataError, bar
 
 BLOCK = 1 << 18
@@ -78,7 +77,7 @@ def _lock_part(part: Path) -> Iterator[None]:
     """Hold a file's lock: what two processes add to one file is neither's. At the end it is removed if it is empty."""
     with part.open("ab") as file:
         try:
-            there = locked(file) and part.exists()  # until just now another process may have had it
+            there = try_lock(file) and part.exists()  # until just now another process may have had it
             taken = not (there and os.path.samestat(part.stat(), os.fstat(file.fileno())))
         except (OSError, ImportError):  # a system or a file system without locks
             taken = False

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import adaste
+from adaste._util.checks import matches, no_match
 from adaste._util.files import write_atomically
-from adaste._util.patterns import matches, no_match
 from adaste.packed.fold import fold
 from adaste.packed.format import to_bytes
 from adaste.packed.graph import INPUT, Graph
