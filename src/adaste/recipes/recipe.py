@@ -4,9 +4,10 @@ But for rounding: devices differ in it, and on a CPU so do numbers of threads (e
 """
 
 import dataclasses
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from adaste._util import serial
 from adaste._util.checks import require, require_count
@@ -132,5 +133,5 @@ class Recipe:
         return usual if usual.with_seed(self.seed) == self else self
 
 
-RECIPE_CLASSES = MappingProxyType({**ADMITTED, "Recipe": Recipe})
+RECIPE_CLASSES: Mapping[str, type] = ChainMap({"Recipe": Recipe}, cast("MutableMapping[str, type]", ADMITTED))
 """All classes in a recipe's JSON."""
