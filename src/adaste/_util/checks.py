@@ -14,10 +14,10 @@ from torch import Tensor
 
 @runtime_checkable
 class Bounded(Protocol):
-    """What takes many values, as a schedule does."""
+    """A value that changes, as a schedule does."""
 
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest of them."""
+        """Return the smallest and the largest of its values."""
 
 
 def require(
@@ -75,13 +75,13 @@ def require_kind(name: str, value: Any, kind: type, *, optional: bool = False) -
 
 
 def with_article(name: str) -> str:
-    """The name of a class with "a" or "an" before it; one that begins with two capitals is spelt: an SGD, a VGG."""
+    """Return a class's name with "a" or "an" before it; one that begins with two capitals is spelt: an SGD, a VGG."""
     vowels = "AEFHILMNORSX" if name[:2].isupper() else "AEIO"
     return f"{'an' if name[0] in vowels else 'a'} {name}"
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """The known names that look like `name`, as the end of an error message; empty where none does."""
+    """Return the known names that look like `name`, as the end of an error message; empty if none does."""
     originals = {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.lower(), originals, n=3, cutoff=0.4)
     return f"; near it: {', '.join(originals[other] for other in close)}" if close else ""
@@ -114,6 +114,6 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _with_modules(name: str) -> Iterator[str]:
-    """The name of a parameter after those of all modules around it: a, a.b, a.b.weight."""
+    """Return the names of all modules around a parameter, and its own: a, a.b, a.b.weight."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))

@@ -30,7 +30,7 @@ class NotWrittenError(OSError):
 
     @classmethod
     def because(cls, error: OSError, what: str, after: str = "") -> Self:
-        """The error that says `what` could not be done and why, and what that leaves behind."""
+        """Return the error that says what could not be done, why, and what that leaves behind."""
         return cls(error.errno, f"could not {what} ({error.strerror or error}){f'; {after}' if after else ''}")
 
 
@@ -62,7 +62,7 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
 
 
 def _sibling(path: Path) -> Path:
-    """Not from tempfile: what is made here gets the permissions the user's umask gives to everything else."""
+    """Return a name beside `path`. Not from tempfile: the file gets the permissions that the user's umask gives."""
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
 
 
@@ -90,7 +90,7 @@ def _give(content: bytes | Callable[[BinaryIO], object], file: BinaryIO) -> None
 
 
 def append(path: Path, content: bytes) -> None:
-    """Add `content` to the end of a file, which is made where there is none."""
+    """Add `content` to the end of a file, which is created if it is missing."""
     try:
         with path.open("ab") as file:
             file.write(content)
@@ -132,7 +132,7 @@ def remove_folder(path: Path) -> None:
 
 @contextmanager
 def _folder_beside(path: Path) -> Iterator[Path]:
-    """A temporary folder beside `path`, where those that killed processes have left are removed first."""
+    """Yield a temporary folder beside `path`; those that killed processes have left there are removed first."""
     for folder in stale_folders(path.parent, "."):
         shutil.rmtree(folder, ignore_errors=True)
     with temporary_folder(path.parent, f".{path.name}.") as folder:
@@ -141,7 +141,7 @@ def _folder_beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(parent: Path, prefix: str, mode: int = 0o777) -> Iterator[Path]:
-    """A new folder in `parent` whose name begins with `prefix`; what is at its place at the end is removed."""
+    """Yield a new folder in `parent` whose name begins with `prefix`; it is removed at the end."""
     folder, lock = _make_folder(parent, prefix, mode)
     try:
         yield folder
@@ -152,7 +152,7 @@ def temporary_folder(parent: Path, prefix: str, mode: int = 0o777) -> Iterator[P
 
 
 def stale_folders(parent: Path, prefix: str) -> Iterator[Path]:
-    """The folders that dead processes of this user have left of what `temporary_folder` made; each held in its turn."""
+    """Yield the temporary folders that dead processes of this user have left, each while its lock is held."""
     kernel = _kernel_start()
     names = re.compile(rf"{re.escape(prefix)}.*{kernel}\.\d+\.[0-9a-f]{{8}}\.tmp", re.DOTALL)
     try:
@@ -186,7 +186,7 @@ def _make_folder(parent: Path, prefix: str, mode: int) -> tuple[Path, int | None
 
 
 def _kernel_start() -> str | None:
-    """A name for this start of this kernel, the same in all its containers; None where it has none."""
+    """Return a name for this start of this kernel, the same in all its containers; None if it has none."""
     try:
         return BOOT.read_text(encoding="ascii").strip().replace("-", "")[:12]
     except (OSError, UnicodeDecodeError):
@@ -194,7 +194,7 @@ def _kernel_start() -> str | None:
 
 
 def _lock_folder(folder: Path) -> int | None:
-    """An open file that holds a folder's lock; None where it cannot be had or the folder is gone or of another user."""
+    """Return an open file that holds a folder's lock; None if it cannot be had or the folder is gone."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -211,7 +211,7 @@ def _lock_folder(folder: Path) -> int | None:
 
 
 def try_lock(file: int | IO[bytes] | IO[str]) -> bool:
-    """Take the lock on an open file, until that is closed; False where another process has it."""
+    """Lock an open file until it is closed. Return False if another process has the lock."""
     import fcntl  # not on Windows
 
     try:
@@ -227,7 +227,7 @@ class TakenError(RuntimeError):
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock."""
+    """Hold the folder's lock during the block. Raise TakenError if another process has it."""
     with (folder / ".lock").open("w") as lock:
         if not try_lock(lock):
             raise TakenError(f"another process trains in {folder}: wait for it, or use another folder")
@@ -235,7 +235,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def is_taken(folder: Path) -> bool:
-    """Whether a process holds the folder's lock now."""
+    """Return whether a process holds the folder's lock now."""
     try:
         with alone_in(folder):
             return False

@@ -62,7 +62,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @cached_property
     def _entries(self) -> dict[str, list[EntryPoint]]:
-        """The entry points by name; found at the first lookup, which reads metadata and imports nothing."""
+        """The entry points by name. The first lookup finds them; that reads metadata and imports nothing."""
         found: dict[str, list[EntryPoint]] = {}
         for group in self._groups:
             for entry in entry_points(group=group):
@@ -94,6 +94,6 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def _list_packages(entries: list[EntryPoint]) -> str:
-    """The packages of entry points with their versions, and where in them the objects are."""
+    """Return the packages of entry points with their versions, and where in them the objects are."""
     names = [f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package" for entry in entries]
     return " and ".join(f"the package {name} ({entry.value})" for name, entry in zip(names, entries, strict=True))

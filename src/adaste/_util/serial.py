@@ -37,7 +37,7 @@ class UnknownKindError(ValueError):
 
 
 def added(default: T) -> T:
-    """A field that a class has gained: `describe` tells it only where it differs from its default.
+    """Return a field that a class gained later: `describe` contains it only if it differs from its default.
 
     So what was described before the class had it is described alike, and can be read where the class lacks it.
     """
@@ -45,7 +45,7 @@ def added(default: T) -> T:
 
 
 def describe(value: Any) -> Any:
-    """Nested frozen dataclasses as plain data (what JSON and a weights-only checkpoint can hold)."""
+    """Return nested frozen dataclasses as plain data, which JSON and weights-only checkpoints can hold."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
         told = {
@@ -60,14 +60,14 @@ def describe(value: Any) -> Any:
 
 
 def to_plain(value: Any) -> Any:
-    """`value` as dictionaries, lists, numbers, text and None; refuses what cannot be read back."""
+    """Return `value` as dictionaries, lists, numbers, text and None. Raise ValueError if it cannot be read back."""
     plain = describe(value)
     _check_plain(plain, type(value).__name__)
     return plain
 
 
 def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any, where: str = "") -> Any:
-    """What `to_plain` was given; fields with a default may be missing.
+    """Return the value that `to_plain` was given; fields with a default may be missing.
 
     admitted   the classes that may be made, by name.
     expected   the type the value must have, written as in an annotation.
@@ -83,17 +83,17 @@ def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any,
 
 
 def to_json(value: Any) -> str:
-    """`to_plain` as text for people to read."""
+    """Return `to_plain` as indented JSON."""
     return json.dumps(to_plain(value), indent=2, allow_nan=False)
 
 
 def from_json(text: str, admitted: Mapping[str, type], *, expected: Any = Any) -> Any:
-    """What `to_json` was given."""
+    """Return the value that `to_json` was given."""
     return from_plain(parse_json(text), admitted, expected=expected)
 
 
 def parse_json(text: str) -> Any:
-    """What JSON says, which may not say a thing twice nor be nested endlessly."""
+    """Return the content of JSON. Raise ValueError if a key is given twice or it is nested too deeply."""
     try:
         plain = json.loads(text, object_pairs_hook=_refuse_twice)
     except RecursionError:
@@ -103,7 +103,7 @@ def parse_json(text: str) -> Any:
 
 
 def _require_shallow(plain: Any) -> None:
-    """An error beyond DEEPEST levels, whatever limit on recursion other code has set."""
+    """Raise ValueError beyond DEEPEST levels, whatever limit on recursion other code has set."""
     level = [plain]
     for _ in range(DEEPEST):
         level = [part for value in level if isinstance(value, dict | list) for part in _parts(value)]
@@ -117,7 +117,7 @@ def _parts(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of the canonical JSON (sorted keys, no spaces), in hexadecimal; equal values have equal digests.
+    """Return the SHA-256 of the canonical JSON (sorted keys, no spaces), as hexadecimal text; equal values have equal ones.
 
     Fields that have their default value are left out: a class may gain fields, and what it described before keeps its
     digest.
@@ -128,7 +128,7 @@ def digest(value: Any) -> str:
 
 
 def _drop_defaults(value: Any) -> Any:
-    """`value` as plain data, without fields that have their default value."""
+    """Return `value` as plain data, without fields that have their default value."""
     if dataclasses.is_dataclass(value):
         parts = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
         told = {field.name: _drop_defaults(part) for field, part in parts if part != field.default}
@@ -137,7 +137,7 @@ def _drop_defaults(value: Any) -> Any:
 
 
 def brief(value: Any) -> str:
-    """A value in few words: of an object what differs from its defaults."""
+    """Return a value in few words: an object with the fields that differ from their defaults."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         told = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
         parts = [f"{field.name}={brief(part)}" for field, part in told if part != field.default]
@@ -154,19 +154,19 @@ def require_types(value: Any) -> None:
 
 
 def field_types(kind: type) -> dict[str, Any]:
-    """The fields of a dataclass with the types their annotations stand for."""
+    """Return the fields of a dataclass with the types their annotations stand for."""
     hints = _hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """The annotations of a class, resolved once: that takes longer than all checks."""
+    """Return the annotations of a class, resolved once: that takes longer than all checks."""
     return get_type_hints(kind)
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value has the type an annotation stands for; a whole number is a float, too, but never a bool."""
+    """Return whether a value has an annotation's type; a whole number is a float, too, but never a bool."""
     if hint is Any:
         return True
     if get_origin(hint) in (Union, types.UnionType):
@@ -179,7 +179,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def admits(hint: Any, kind: type) -> bool:
-    """Whether an annotation admits instances of a dataclass."""
+    """Return whether an annotation admits instances of a dataclass."""
     if hint is Any:
         return True
     if get_origin(hint) in (Union, types.UnionType):
@@ -188,13 +188,13 @@ def admits(hint: Any, kind: type) -> bool:
 
 
 def suggest_classes(name: str, hint: Any, admitted: Mapping[str, type]) -> str:
-    """The classes that an annotation admits, those first that look like `name`, as the end of an error message."""
+    """Return the classes that an annotation admits as the end of an error message, those like `name` first."""
     known = [other for other, kind in admitted.items() if hint is not Any and admits(hint, kind)]
     return f"{near(name, known)} (there are: {', '.join(known)})" if known else near(name, admitted)
 
 
 def describe_type(hint: Any) -> str:
-    """A type in words. What JSON cannot hold (the tensor a schedule becomes) is left out."""
+    """Return a type in words. What JSON cannot hold (the tensor a schedule becomes) is left out."""
     if get_origin(hint) in (Union, types.UnionType):
         parts = [
             part for part in get_args(hint) if _NAMES.get(part) or get_origin(part) or dataclasses.is_dataclass(part)
@@ -280,7 +280,7 @@ def _check_scalar(value: Any, where: str) -> None:
 
 
 def _canonicalise(plain: Any) -> Any:
-    """1.0 as 1, for the two are equal: a run must not get another name from the way its numbers are typed."""
+    """Write 1.0 as 1, for the two are equal: a run's name must not depend on the way its numbers are typed."""
     if isinstance(plain, dict):
         return {name: _canonicalise(part) for name, part in plain.items()}
     if isinstance(plain, list):

@@ -40,7 +40,7 @@ LONGEST_NAME, LONGEST_PART = 1_000, 255
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What an archive may become. The largest data set here has 130,000 entries and 1.6 GB."""
+    """Limits of what an archive may become. The largest data set here has 130,000 entries and 1.6 GB."""
 
     entries: int = 500_000
     file_bytes: int = 2 << 30
@@ -51,7 +51,7 @@ class Bounds:
 
 
 class _RefusedError(Exception):
-    """An archive asks for what none of a data set does."""
+    """An archive has a member that no archive of a data set has."""
 
 
 def extract(archive: Path, root: str, into: Path, *, bounds: Bounds | None = None, progress: bool = False) -> Path:

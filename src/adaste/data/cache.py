@@ -47,7 +47,7 @@ class _DamagedError(Exception):
 
 
 def cache_folder(folder: Path) -> Path:
-    """Where the caches of a data folder lie: inside it, or in the user's cache directory where it is not writable."""
+    """Return the folder of a data folder's caches: inside it, or in the user's cache directory if need be."""
     place = folder / FOLDER
     try:
         if folder.is_dir():
@@ -68,7 +68,7 @@ def cache_folder(folder: Path) -> Path:
 
 
 def open_prepared(entry: Path, name: str) -> Dataset | None:
-    """The data set in a folder `entry` that is another user's to write; None where it is missing or damaged."""
+    """Open the data set in a folder `entry` that another user writes. Return None if it is missing or damaged."""
     try:
         return _open(entry, name)
     except _DamagedError as error:
@@ -77,7 +77,7 @@ def open_prepared(entry: Path, name: str) -> Dataset | None:
 
 
 def open_or_make(entry: Path, name: str, read: Callable[[], Content], normal: Normal | None) -> Dataset:
-    """The data set in the folder `entry`, whose name is its digest; read and written there if need be."""
+    """Open the data set in the folder `entry`, named by its digest. Read and write it if it is missing or damaged."""
     for _ in range(ATTEMPTS):
         if not entry.exists():
             _write(entry, name, read(), normal)
@@ -144,7 +144,7 @@ def _fill(path: Path, part: Part) -> None:
 
 
 def _mean_and_std(images: NDArray[np.uint8]) -> Normal:
-    """Per channel, in exact integer arithmetic: the result does not depend on an order of summation."""
+    """Return both per channel, in exact integer arithmetic: the result does not depend on an order of summation."""
     channels = images.shape[-1]
     total, squares = np.zeros(channels, np.int64), np.zeros(channels, np.int64)
     for start in range(0, len(images), IMAGES_AT_A_TIME):
@@ -165,7 +165,7 @@ PIECE = 32 << 20
 
 
 def content_digest(root: Path, files: list[Path], recipe: dict[str, Any], memory: Path) -> str:
-    """The digest of the files under `root` and of what decides how they are read; remembered in the folder `memory`."""
+    """Return the digest of the files under `root` and of how they are read; the folder `memory` remembers it."""
     state = [(_relative_name(path, root), (found := path.stat()).st_size, found.st_mtime_ns) for path in files]
     note = memory / f"{digest_of([str(root.resolve()), recipe, state])}.digest"
     known = _recall(note)
@@ -181,7 +181,7 @@ def content_digest(root: Path, files: list[Path], recipe: dict[str, Any], memory
 
 
 def array_hash(path: Path) -> str:
-    """The hash of a large file: of the SHA-256 hashes of its pieces, which are taken in parallel."""
+    """Return the hash of a large file: that of the SHA-256 hashes of its pieces, which are computed in parallel."""
     with _thread_pool() as pool:
         pieces = pool.map(lambda start: _hash(path, start, PIECE), range(0, path.stat().st_size, PIECE))
         return hashlib.sha256(b"".join(pieces)).hexdigest()
@@ -196,7 +196,7 @@ def _relative_name(path: Path, root: Path) -> str:
 
 
 def digest_of(content: Iterable[Any]) -> str:
-    """A name for plain data."""
+    """Return a name for plain data: the start of a SHA-256."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:LENGTH]
 
 

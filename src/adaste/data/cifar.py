@@ -24,7 +24,7 @@ class _Type:
         self.code = code
 
     def __setstate__(self, state: object) -> None:
-        """The byte order and the alignment: of no meaning for single bytes."""
+        """Ignore the byte order and the alignment: they mean nothing for single bytes."""
 
 
 class _Array:
@@ -66,7 +66,7 @@ class _PlainData(pickle.Unpickler):
 
 
 def read_dictionary(path: Path) -> dict[str, Any]:
-    """The dictionary in a pickle file, with its arrays of bytes; a DataError for anything else."""
+    """Return the dictionary in a pickle file, with its arrays of bytes. Raise DataError for anything else."""
     try:
         content = _PlainData(io.BytesIO(path.read_bytes()), encoding="latin1").load()
     except OSError:

@@ -75,6 +75,6 @@ class Dataset:
 
 
 def subset(split: Split, chosen: ArrayLike) -> Split:
-    """The images at the given indices (or where a mask is true), copied."""
+    """Return a copy of the images at the given indices, or where a mask is true."""
     index = np.asarray(chosen)
     return Split(np.asarray(split.images)[index], split.labels[index])

@@ -41,7 +41,7 @@ class Download:
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How often a download is tried, and how long it is waited before the second time; then twice as long."""
+    """How often a download is tried, and the pause before the second time; each later pause is twice as long."""
 
     attempts: int = 5
     first_pause: float = 2.0
@@ -53,7 +53,7 @@ class _RejectedError(Exception):
 
 
 def fetch(download: Download, folder: Path, *, progress: bool, patience: Patience | None = None) -> Path:
-    """Download a file into `folder` unless it is there already, and give its path."""
+    """Download a file into `folder` unless it is there already, and return its path."""
     target = folder / download.path
     if target.is_file() and _is_whole(target, download):
         return target
@@ -74,7 +74,7 @@ def fetch(download: Download, folder: Path, *, progress: bool, patience: Patienc
 
 @contextmanager
 def _lock_part(part: Path) -> Iterator[None]:
-    """Hold a file's lock: what two processes add to one file is neither's. At the end it is removed if it is empty."""
+    """Lock a file, to which only one process may add; at the end it is removed if it is empty."""
     with part.open("ab") as file:
         try:
             there = try_lock(file) and part.exists()  # until just now another process may have had it
@@ -110,7 +110,7 @@ def _retry(download: Download, part: Path, show: Callable[[int], None], patience
 
 
 def _continue(download: Download, part: Path, show: Callable[[int], None]) -> None:
-    """Fetch what is missing of `part`; an error if the connection ends before the file does."""
+    """Fetch what is missing of `part`. Raise ConnectionError if the connection ends before the file does."""
     done = part.stat().st_size if part.is_file() else 0
     if done > download.bytes:
         os.truncate(part, 0)

@@ -54,7 +54,7 @@ class ClassFolders(Layout):
         return Content(names, _part(train, classes, side, progress), _part(test, classes, side, progress))
 
     def survey(self, root: Path) -> tuple[int, int]:
-        """How many images there are to train with, and the side that all will have; nothing is decoded."""
+        """Return the number of training images, and the side that all will have; nothing is decoded."""
         train, test = self._parts(root)
         return len(train), self._side(train, test)
 
@@ -138,7 +138,7 @@ def _list_classes(folder: Path) -> Labelled:
 
 
 def _list_images(folder: Path) -> list[Path]:
-    """The image files of a folder, by name. Another file is an error: nothing is left out silently."""
+    """Return the image files of a folder, by name. Raise DataError for another file: nothing is left out silently."""
     if not folder.is_dir():
         raise DataError(f"{folder} is missing; found in {folder.parent}: {listing(folder.parent)}")
     found = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name not in LITTER)

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 def fill_squares(paths: Sequence[Path], side: int, progress: bool, images: NDArray[np.uint8]) -> None:
-    """Decode every file into its place in `images`, (n, side, side, 3)."""
+    """Decode every file into its row of `images`, (n, side, side, 3)."""
 
     def decode(start: int) -> int:
         for place, path in enumerate(paths[start : start + AT_A_TIME], start):
@@ -61,7 +61,7 @@ def fill_squares(paths: Sequence[Path], side: int, progress: bool, images: NDArr
 
 
 def read_square(path: Path, side: int) -> NDArray[np.uint8]:
-    """One image as (side, side, 3) bytes: upright, the shorter side resized, the middle of the longer one kept."""
+    """Return an image as (side, side, 3) bytes: upright, the shorter side resized, the middle of the longer one kept."""
     with _open_image(path) as image:
         colour = _to_bytes(_turn_upright(image)).convert("RGB")
         width, height = colour.size
@@ -74,7 +74,7 @@ def read_square(path: Path, side: int) -> NDArray[np.uint8]:
 
 
 def common_square(paths: Sequence[Path]) -> int | None:
-    """The side all images share where all are squares of one size."""
+    """Return the side of all images if they are squares of one size, else None."""
 
     def sizes(start: int) -> set[tuple[int, int]]:
         return {_size(path) for path in paths[start : start + AT_A_TIME]}
@@ -98,7 +98,7 @@ def _turn_upright(image: Image.Image) -> Image.Image:
 
 
 def _to_bytes(image: Image.Image) -> Image.Image:
-    """Grey of 16 bits as 8: Pillow would make everything above 255 white. (In colour it takes the upper 8 itself.)"""
+    """Turn grey of 16 bits into 8: Pillow would make all above 255 white. (In colour it takes the upper 8 itself.)"""
     if image.mode.startswith("I"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     return image
@@ -111,7 +111,7 @@ def _size(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def _open_image(path: Path) -> Iterator[Image.Image]:
-    """An image file; what Pillow says of damaged ones becomes one error that names the file."""
+    """Open an image file; every error of Pillow about damage becomes one that names the file."""
     try:
         with Image.open(path, formats=FORMATS) as image:
             yield image
@@ -122,7 +122,7 @@ def _open_image(path: Path) -> Iterator[Image.Image]:
 
 
 def _map_in_threads(work: Callable[[int], T], starts: Sequence[int]) -> Iterator[T]:
-    """The results of `work`, in threads, in the order they are done. The first error ends all that has not begun."""
+    """Yield the results of `work`, in threads, as they are done. The first error cancels all that has not begun."""
     with ThreadPoolExecutor(max_workers=min(MOST_THREADS, os.cpu_count() or 1)) as pool:
         pending = [pool.submit(work, start) for start in starts]
         try:

@@ -25,7 +25,7 @@ log = logging.getLogger("adaste.data")
 
 
 def data_folder(folder: Path | None = None) -> Path:
-    """The folder of all data: the one given, that of the environment variable ADASTE_DATA, or ./data."""
+    """Return the folder of all data: the one given, that of the environment variable ADASTE_DATA, or ./data."""
     return Path(folder if folder is not None else os.environ.get(ENVIRONMENT) or "data")
 
 
@@ -53,13 +53,13 @@ def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Da
 
 
 def available(folder: Path | None = None) -> list[tuple[Source, Path | None]]:
-    """Every data set with the folder or archive it was found in, or None."""
+    """Return every data set with the folder or archive it was found in, or None."""
     place = data_folder(folder)
     return [(source, _find_files(source, place)) for source in SOURCES.values()]
 
 
 def get(name: str, folder: Path | None = None, *, progress: bool = False) -> Path:
-    """Download a data set from its publisher into the data folder; gives the archive, or the folder of its files."""
+    """Download a data set from its publisher into the data folder. Return the archive, or the folder of its files."""
     source, place = source_named(name), data_folder(folder)
     if not source.downloads:
         raise DataError(f"{name} is not downloaded: it needs {_expected(source)}")
@@ -68,19 +68,19 @@ def get(name: str, folder: Path | None = None, *, progress: bool = False) -> Pat
 
 
 def is_own(name: str) -> bool:
-    """Whether the name is that of images of one's own, `folder` or `folder:SIDE`: which ones, it does not say."""
+    """Return whether a name stands for the user's own images, whichever these are: `folder` or `folder:SIDE`."""
     return name.partition(":")[0] == FOLDER.name
 
 
 def survey(name: str, folder: Path | None = None) -> tuple[int, int]:
-    """How many images of one's own there are to train with, and their side once they are decoded."""
+    """Return the number of the user's own training images, and their side once they are decoded."""
     layout, root = _find_or_extract(source_named(name), data_folder(folder), progress=False)
     assert isinstance(layout, ClassFolders)  # the one layout of images of one's own
     return layout.survey(root)
 
 
 def source_named(name: str) -> Source:
-    """The source of a name, which may carry the size of one's own images: `folder:96`."""
+    """Return the source of a name, which may contain the size of the user's own images: `folder:96`."""
     if name in SOURCES:
         return SOURCES[name]
     kind, _, side = name.partition(":")
@@ -100,7 +100,7 @@ def _find_files(source: Source, place: Path) -> Path | None:
 
 
 def _find_or_extract(source: Source, place: Path, *, progress: bool) -> tuple[Layout, Path]:
-    """The layout the data is in and its folder, extracted if there is only an archive."""
+    """Return the layout of the data and its folder, extracted if there is only an archive."""
     located = _locate(source, place)
     if located is None:
         advice = f"; `adaste data get {source.name}` downloads it" if source.downloads else ""
@@ -115,7 +115,7 @@ def _find_or_extract(source: Source, place: Path, *, progress: bool) -> tuple[La
 
 
 def _locate(source: Source, place: Path) -> tuple[Layout, Path, Archive | None] | None:
-    """The layout the data is in with its folder, or else with its archive and what that is; None where neither is."""
+    """Return the layout with its folder, or else with its archive and what that is; None if neither exists."""
     for layout in source.layouts:
         root = layout.find(place)
         if root:
@@ -128,7 +128,7 @@ def _locate(source: Source, place: Path) -> tuple[Layout, Path, Archive | None] 
 
 
 def _extraction_folder(archive: Path) -> Path:
-    """Beside the archive, or where that is not writable in a folder of the user's cache that is for this file alone."""
+    """Return the archive's folder, or if that is not writable a folder of the user's cache for this archive alone."""
     if os.access(archive.parent, os.W_OK):
         return archive.parent
     found = archive.stat()

@@ -13,14 +13,14 @@ class DataError(ValueError):
 
 
 def shorten_list(names: Iterable[str], most: int = 10) -> str:
-    """The first names of a list that may be long."""
+    """Return the first names of a list that may be long."""
     listed = sorted(names)
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more if listed else "nothing"
 
 
 def listing(folder: Path) -> str:
-    """What a folder holds, for an error message."""
+    """Return the names in a folder, for an error message."""
     if not folder.is_dir():
         return "no such folder" if not folder.exists() else "a file, not a folder"
     return shorten_list(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
@@ -35,7 +35,7 @@ def require_files(root: Path, names: Iterable[str]) -> None:
 
 @contextmanager
 def bar(what: str, total: int, *, shown: bool, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
-    """A bar on the standard error stream while the block runs; gives the function that says how far it is."""
+    """Show a bar on the standard error stream during the block; yield the function that takes how much is done."""
     amount = DownloadColumn() if in_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as progress:

@@ -49,7 +49,7 @@ class Idx(Layout):
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """The array of bytes in an idx file: two zeros, the type, the number of dimensions, their sizes, the values."""
+    """Return the bytes in an idx file: two zeros, the type, the number of dimensions, their sizes, the values."""
     header = 4 + 4 * dimensions
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -117,5 +117,5 @@ class Digits(Layout):
 
 
 def _to_bytes(pixels: NDArray[Any]) -> NDArray[np.uint8]:
-    """0..16 to 0..255."""
+    """Scale 0..16 to 0..255."""
     return np.round(pixels * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8, 1)

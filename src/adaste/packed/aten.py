@@ -22,19 +22,19 @@ Call = Callable[[Builder, Arguments, tuple[int, ...]], Any]
 
 
 def pair(sides: Sequence[int]) -> Pair:
-    """One number for both directions, or two."""
+    """Return one number for both directions, or two, as two."""
     return (sides[0], sides[-1])
 
 
 def constant(found: Any, what: str) -> Constant:
-    """`found`, which must not depend on the image."""
+    """Return `found`. Raise ValueError if it depends on the image."""
     if not isinstance(found, Constant):
         raise ValueError(f"{what} must not depend on the image")
     return found
 
 
 def floats(found: Any, what: str) -> Array:
-    """A constant in float64, in which scales and shifts are put together."""
+    """Return a constant in float64, in which scales and shifts are put together."""
     return constant(found, what).tensor.double().numpy()
 
 
@@ -92,7 +92,7 @@ def shifted_product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> V
 
 
 def _put_linear(builder: Builder, given: Value, weight: Constant, by_output: Tensor, shift: Array | None) -> Value:
-    """A linear layer with a weight of the model, which is (outputs, inputs) in `by_output`."""
+    """Add a linear layer with a weight of the model, which is (outputs, inputs) in `by_output`."""
     inputs = (builder.use(given),)
     output = builder.name_for(weight)
     return builder.put(
@@ -123,7 +123,7 @@ def batch_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def functional_batch_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> tuple[Value, None, None]:
-    """aten._native_batch_norm_legit_no_training, which gives more than anybody needs."""
+    """aten._native_batch_norm_legit_no_training; its other two results are not used in evaluation mode."""
     return batch_norm(builder, a, shape), None, None
 
 
@@ -210,7 +210,7 @@ def _maximum_of_windows(builder: Builder, x: Value, kernel: Pair, stride: Pair) 
 
 
 def _sides(builder: Builder, a: Arguments) -> tuple[Value, Pair]:
-    """The map that a mean or a maximum is of, and the window that covers the dimensions which it is over."""
+    """Return the map that a mean or a maximum is of, and the window that covers the dimensions it is over."""
     x = a["self"]
     whole = Value(x.name, builder.shapes[x.name])
     dimensions = {dimension % (len(x.shape) + 1) for dimension in a["dim"] or ()}
@@ -231,14 +231,14 @@ def _window(a: Arguments) -> tuple[Pair, Pair, Pair]:
 
 
 def _check_size(value: Value, shape: tuple[int, ...]) -> Value:
-    """`value`, if rounding up (ceil_mode) gives no more windows than rounding down."""
+    """Return `value`. Raise ValueError if rounding up (ceil_mode) gives more windows than rounding down."""
     if value.shape != tuple(shape[1:]):
         raise ValueError(f"ceil_mode is not possible where it changes the size, {value.shape} to {tuple(shape[1:])}")
     return value
 
 
 def _adaptive_window(x: Value, shape: tuple[int, ...]) -> tuple[Pair, Pair]:
-    """The kernel and the stride that an adaptive pool has for images of this size."""
+    """Return the kernel and the stride that an adaptive pool has for images of this size."""
     if len(x.shape) != 3:
         raise ValueError(f"a pool must be of maps, got {x.shape}")
     (rows, row_step), (columns, column_step) = (
@@ -248,7 +248,7 @@ def _adaptive_window(x: Value, shape: tuple[int, ...]) -> tuple[Pair, Pair]:
 
 
 def _even_windows(size: int, count: int) -> tuple[int, int]:
-    """Window and step of `count` windows over `size` pixels, as torch puts them, if all are alike."""
+    """Return size and step of torch's `count` windows over `size` pixels. Raise ValueError if they differ."""
     if count > size:
         raise ValueError(f"an adaptive pool from {size} to {count} pixels would repeat pixels")
     begins = [place * size // count for place in range(count)]
@@ -343,7 +343,7 @@ def negate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def put_affine(builder: Builder, x: Value, scale: Array | None, shift: Array | None) -> Value:
-    """The value scale * x + shift, with one number of each per channel."""
+    """Add the value scale * x + shift, with one number of each per channel."""
     inputs = (builder.use(x),)
     output = builder.new_name()
     node = Affine(inputs=inputs, output=output, channels=x.shape[0], scale=scale, shift=shift, relu=False)
@@ -351,7 +351,7 @@ def put_affine(builder: Builder, x: Value, scale: Array | None, shift: Array | N
 
 
 def _per_channel(given: Any, value: Value) -> Array:
-    """A constant as one number for each channel of a value."""
+    """Return a constant as one number for each channel of a value. Raise ValueError if it differs inside of one."""
     channels, *sides = value.shape
     if not isinstance(given, Constant):
         return np.full(channels, float(given))
@@ -374,7 +374,7 @@ SUPPORTED = (
 
 
 def concatenate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.cat of channels; of one value alone it is that value, as in the first layers of a DenseNet."""
+    """aten.cat of channels; one value alone stays as it is, as in the first layers of a DenseNet."""
     if len(a["tensors"]) == 1:
         (alone,) = a["tensors"]
         return view(builder, {"self": alone}, shape)
@@ -393,7 +393,7 @@ def view(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def select_all(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.select and aten.slice, as far as they leave nothing out: a side of one pixel goes, or a side stays."""
+    """aten.select and aten.slice, if they leave nothing out: a side of one pixel is dropped, or all is kept."""
     if math.prod(shape) != BATCH * math.prod(a["self"].shape):
         raise ValueError(f"only a side of one pixel can be picked out of, got {tuple(shape[1:])} of {a['self'].shape}")
     return view(builder, a, shape)

@@ -20,7 +20,7 @@ Change = tuple[Node, list[Node]]
 
 
 def fold(nodes: Sequence[Node], output: str) -> tuple[Node, ...]:
-    """Nodes that compute `output` as the given ones do, with as much as possible in each."""
+    """Return nodes that compute `output` as the given ones do, with as much as possible in each."""
     folded = list(nodes)
     sole, place = _find_sole(folded, output), 0
     while place < len(folded):
@@ -42,7 +42,7 @@ def _find_sole(nodes: list[Node], output: str) -> Sole:
 
 
 def fold_affine(node: Node, sole: Sole) -> Change | None:
-    """A layer takes in a x + b: a (scale x + shift) + b = (a scale) x + (a shift + b)."""
+    """Fold a x + b into the layer before it: a (scale x + shift) + b = (a scale) x + (a shift + b)."""
     if not isinstance(node, Affine):
         return None
     layer = sole(node.inputs[0])
@@ -59,7 +59,7 @@ def fold_affine(node: Node, sole: Sole) -> Change | None:
 
 
 def fold_relu(node: Node, sole: Sole) -> Change | None:
-    """The ReLU of a layer, a scale or a sum is done by that."""
+    """Fold a ReLU into the layer, the scale or the sum before it."""
     if not isinstance(node, Relu):
         return None
     layer = sole(node.inputs[0])
@@ -67,7 +67,7 @@ def fold_relu(node: Node, sole: Sole) -> Change | None:
 
 
 def fold_sum(node: Node, sole: Sole) -> Change | None:
-    """A sum is done by the layer that makes one of its terms; it moves to where the other term is known, too."""
+    """Fold a sum into the layer that makes one of its terms; it moves to where the other term is known, too."""
     if not isinstance(node, Add):
         return None
     for name, other in (node.inputs, node.inputs[::-1]):
@@ -78,7 +78,7 @@ def fold_sum(node: Node, sole: Sole) -> Change | None:
 
 
 def swap_with_max_pool(node: Node, sole: Sole) -> Change | None:
-    """The maximum of increasing functions is the function of the maximum: a layer before the pool can take it in."""
+    """Move an increasing function before a max pool, where a layer can take it in: max f(x) = f(max x)."""
     if not isinstance(node, Affine | Relu) or len(node.inputs) > 1 or not _increases(node):
         return None
     pool = sole(node.inputs[0])
@@ -92,7 +92,7 @@ def swap_with_max_pool(node: Node, sole: Sole) -> Change | None:
 
 
 def _takes_more(node: Node | None) -> TypeGuard[Epilogue]:
-    """Whether nothing comes behind its scale and shift yet."""
+    """Return whether nothing comes behind its scale and shift yet."""
     return isinstance(node, Epilogue) and len(node.inputs) == 1 and not node.relu
 
 

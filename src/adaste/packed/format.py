@@ -25,7 +25,7 @@ INPUT_KEYS = ("shape", "mean", "std")
 
 
 def to_bytes(graph: Graph) -> bytes:
-    """The file of a network; equal networks give equal bytes."""
+    """Return the file of a network; equal networks give equal bytes."""
     tensors: dict[str, Array] = {}
     facts = {
         "format": FORMAT,
@@ -42,7 +42,7 @@ def to_bytes(graph: Graph) -> bytes:
 
 
 def from_bytes(content: bytes) -> Graph:
-    """The network in a file."""
+    """Return the network in the bytes of a file. Raise ValueError if anything is wrong with them."""
     text, tensors = read_container(content)
     facts = _parse_object(strict_json(text, "the description"), KEYS, "the description")
     for key, wanted in (("format", FORMAT), ("version", VERSION), ("bit_order", BIT_ORDER)):
@@ -66,7 +66,7 @@ def from_bytes(content: bytes) -> Graph:
 
 
 def read(path: str | Path) -> Graph:
-    """The network in the file at `path`."""
+    """Return the network in the file at `path`. Raise ValueError if anything is wrong with it."""
     try:
         return from_bytes(Path(path).read_bytes())
     except ValueError as error:
@@ -74,7 +74,7 @@ def read(path: str | Path) -> Graph:
 
 
 def _to_plain(node: Node, tensors: dict[str, Array]) -> dict[str, Any]:
-    """A node for JSON; its tensors go into `tensors`."""
+    """Return a node for JSON; its tensors go into `tensors`."""
     plain: dict[str, Any] = {"op": node.op}
     for name, hint in field_types(type(node)).items():
         value = getattr(node, name)
@@ -123,7 +123,7 @@ def _parse_node(plain: Any, where: str, tensors: Mapping[str, Array], unused: se
 
 
 def _parse_object(plain: Any, keys: tuple[str, ...], what: str, optional: list[str] | None = None) -> dict[str, Any]:
-    """A JSON object that has exactly these keys, perhaps without the optional ones."""
+    """Return a JSON object. Raise ValueError unless it has exactly these keys; the optional ones may be missing."""
     if not isinstance(plain, dict):
         raise ValueError(f"{what} must be a JSON object, got {shorten(plain)}")
     for key in plain:

@@ -50,11 +50,11 @@ class Graph:
 
     @property
     def outputs(self) -> int:
-        """How many numbers it computes for an image."""
+        """The number of its outputs for an image."""
         return self.shapes()[self.output][0]
 
     def shapes(self) -> dict[str, Shape]:
-        """The shapes of all values; an error at the first node that cannot be run."""
+        """Return the shapes of all values. Raise ValueError at the first node that cannot be run."""
         shapes: dict[str, Shape] = {INPUT: self.input_shape}
         _check_size(self.input_shape)
         for place, node in enumerate(self.nodes):
@@ -70,13 +70,13 @@ class Graph:
         return shapes
 
     def last_uses(self) -> dict[str, int]:
-        """For every value that is used the last node that does; the output counts as used behind all nodes."""
+        """Return the last node that uses each value; the output counts as used behind all nodes."""
         return {name: place for place, node in enumerate(self.nodes) for name in node.inputs} | {
             self.output: len(self.nodes)
         }
 
     def _check_texts(self) -> None:
-        """What is no text would be written, and then refused by every reader."""
+        """Raise ValueError for texts that could be written, and that every reader would refuse."""
         check_text(self.producer, "producer")
         if self.recipe is not None:
             check_text(self.recipe, "recipe")

@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 
 
 def row_bytes(count: int) -> int:
-    """Bytes of a row of `count` weights."""
+    """Return the bytes of a row of `count` weights."""
     return -(-count // 8)
 
 
 def pack_signs(signs: NDArray[Any]) -> NDArray[np.uint8]:
-    """Rows of +-1 as rows of bits: 0 for -1, 1 for +1, and 0 where no weight is left for the last byte."""
+    """Return rows of +-1 as rows of bits: 0 for -1, 1 for +1, and 0 where no weight is left for the last byte."""
     if signs.ndim != 2 or not np.all(np.abs(signs) == 1):
         raise ValueError(f"only rows of -1 and +1 have one bit each, got an array of shape {signs.shape} with others")
     return np.packbits(signs > 0, axis=1, bitorder="little")
 
 
 def unpack_signs(rows: NDArray[np.uint8], count: int) -> NDArray[np.int8]:
-    """What `pack_signs` was given, `count` weights a row."""
+    """Return the +-1 that `pack_signs` was given, `count` weights a row."""
     bits = np.unpackbits(rows, axis=1, count=count, bitorder="little").view(np.int8)
     return bits * np.int8(2) - np.int8(1)
 
 
 def unused_bits_are_zero(rows: NDArray[np.uint8], count: int) -> bool:
-    """Whether the bits behind the last of `count` weights of each row are 0, so that equal weights are equal bytes."""
+    """Return whether the bits behind each row's `count` weights are 0, so that equal weights are equal bytes."""
     spare = 8 * rows.shape[1] - count
     return spare == 0 or not np.any(rows[:, -1] >> (8 - spare))
 
@@ -71,12 +71,12 @@ class Node(ABC):
 
     @abstractmethod
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        """The shape of the output, given those of the inputs; an error where these do not fit."""
+        """Return the shape of the output, given those of the inputs. Raise ValueError if these do not fit."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Epilogue(Node):
-    """What ends in y = scale * x + shift + residual and perhaps a ReLU; the residual is the second input.
+    """A node that ends in y = scale * x + shift + residual and perhaps a ReLU; the residual is the second input.
 
     scale, shift  one number per channel; None: 1 and 0.
     """
@@ -139,20 +139,20 @@ class Weighted(Epilogue):
         return math.prod(self.weight_shape[1:])
 
     def dense(self) -> Array:
-        """The weight in torch's shape: int8 +-1 where it is binary, else as it is."""
+        """Return the weight in torch's shape: int8 +-1 if it is binary, else as it is."""
         return (
             self.weight if self.kind == "float" else unpack_signs(self.weight, self.fan_in).reshape(self.weight_shape)
         )
 
 
 def check_count(name: str, value: int, least: int = 1) -> None:
-    """Check a whole number of the file."""
+    """Raise ValueError unless a whole number of the file is within its limits."""
     if not least <= value <= LARGEST:
         raise ValueError(f"{name} must be {least} to {LARGEST}, got {value}")
 
 
 def check_window(kernel: Pair, stride: Pair, padding: Pair) -> None:
-    """Check what slides over a map."""
+    """Raise ValueError unless a window can slide over a map."""
     for direction in (0, 1):
         check_count("kernel", kernel[direction])
         check_count("stride", stride[direction])
@@ -160,7 +160,7 @@ def check_window(kernel: Pair, stride: Pair, padding: Pair) -> None:
 
 
 def check_floats(name: str, tensor: Array, shape: Shape) -> None:
-    """Check a tensor of real numbers."""
+    """Raise ValueError unless a tensor has this shape and finite real numbers."""
     if not np.issubdtype(tensor.dtype, np.floating) or tensor.shape != shape:
         raise ValueError(f"{name} must be float32 {shape}, got {tensor.dtype} {tensor.shape}")
     if not np.isfinite(tensor).all():
@@ -168,20 +168,20 @@ def check_floats(name: str, tensor: Array, shape: Shape) -> None:
 
 
 def check_channels(wanted: int, given: int) -> None:
-    """Check the channels of an input."""
+    """Raise ValueError unless an input has the channels that are wanted."""
     if given != wanted:
         raise ValueError(f"the input must have {wanted} channels, got {given}")
 
 
 def require_map(shape: Shape) -> Shape:
-    """`shape`, which must be that of a map."""
+    """Return `shape`. Raise ValueError unless it is that of a map."""
     if len(shape) != 3:
         raise ValueError(f"the input must be a map (channels, height, width), got {shape}")
     return shape
 
 
 def count_windows(size: Sequence[int], kernel: Pair, stride: Pair, padding: Pair) -> Shape:
-    """How many places a window has in each direction."""
+    """Return the number of positions of a window in each direction."""
     room = [side + 2 * pad - window for side, pad, window in zip(size, padding, kernel, strict=True)]
     if min(room) < 0:
         raise ValueError(f"a kernel of {kernel} does not fit into {tuple(size)} padded by {padding}")

@@ -48,7 +48,7 @@ Step = tuple[str, list[str], Attributes]
 
 
 def to_onnx(graph: Graph) -> bytes:
-    """The ONNX file of a network: "input" (n, channels, height, width), normalised, to "logits" (n, classes)."""
+    """Return the ONNX file of a network: "input" (n, channels, height, width), normalised, to "logits" (n, classes)."""
     onnx = require_onnx()
     helper, floats = onnx.helper, onnx.TensorProto.FLOAT
     model = _Model(graph)
@@ -76,7 +76,7 @@ def to_onnx(graph: Graph) -> bytes:
 
 
 def require_onnx() -> Any:
-    """The package onnx."""
+    """Return the package onnx. Raise MissingPackageError if it is not installed."""
     with needs("onnx", extra="onnx", purpose="ONNX"):
         import onnx
     return onnx
@@ -91,7 +91,7 @@ class _Model:
         self.tensors: list[Any] = []
 
     def tensor(self, name: str, value: Array) -> str:
-        """Add a tensor; its name."""
+        """Add a tensor, and return its name."""
         self.tensors.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
@@ -101,12 +101,12 @@ class _Model:
         return self.tensor(f"{node.output}.{name}", value.astype(np.float32).reshape(-1, *[1] * sides))
 
     def put(self, op: str, inputs: Sequence[str], output: str, attributes: Attributes = NONE) -> str:
-        """Add an operator; the name of its output."""
+        """Add an operator, and return the name of its output."""
         self.nodes.append(self._onnx.helper.make_node(op, list(inputs), [output], output, **attributes))
         return output
 
     def chain(self, value: str, steps: Sequence[Step], output: str) -> None:
-        """Add operators of which each takes what the one before gives."""
+        """Add operators, each of which takes the output of the one before."""
         for place, (op, others, attributes) in enumerate(steps, start=1):
             name = output if place == len(steps) else f"{output}.{place}"
             value = self.put(op, [value, *others], name, attributes)
@@ -126,7 +126,7 @@ def _affine(model: _Model, node: Affine) -> None:
 
 
 def _weights(model: _Model, node: Weighted) -> list[str]:
-    """The weight, and the bias where no scale comes between it and the sums."""
+    """Return the weight, and the bias if no scale comes between it and the sums."""
     name = f"{node.output}.weight"
     if node.kind == "binary":
         signs = model.tensor(f"{name}.signs", node.dense())
@@ -139,7 +139,7 @@ def _weights(model: _Model, node: Weighted) -> list[str]:
 
 
 def _end(model: _Model, node: Epilogue) -> list[Step]:
-    """What comes behind the sums."""
+    """Return the operators behind the sums."""
     steps: list[Step] = []
     if node.scale is not None:
         steps.append(("Mul", [model.channels(node, "scale", node.scale)], NONE))
@@ -203,7 +203,7 @@ BATCH = 16
 
 
 def to_int8_onnx(graph: Graph, images: NDArray[np.float32]) -> bytes:
-    """The ONNX file of a network whose values are 8-bit integers, in ranges that `images`, normalised, decide on."""
+    """Return the ONNX file of a network with 8-bit values, whose ranges are calibrated on normalised `images`."""
     onnx, quantization = require_onnx(), _require_quantization()
     _check_images(images, graph.input_shape)
     model = onnx.shape_inference.infer_shapes(onnx.load_from_string(to_onnx(with_real_weights(graph))))
@@ -239,12 +239,12 @@ def _check_images(images: NDArray[np.float32], shape: tuple[int, int, int]) -> N
 
 
 def with_real_weights(graph: Graph) -> Graph:
-    """The same network with float32 weights that include their scales, as other engines expect them."""
+    """Return the same network with float32 weights that include their scales, as other engines expect them."""
     return replace(graph, nodes=tuple(_with_real_weight(node) for node in graph.nodes))
 
 
 def _with_real_weight(node: Node) -> Node:
-    """The scale as part of the weight: onnxruntime quantises the weights and biases of Conv and Gemm alone."""
+    """Multiply the scale into the weight: onnxruntime quantises only the weights and biases of Conv and Gemm."""
     if not isinstance(node, Weighted):
         return node
     scale = np.ones(node.outputs) if node.scale is None else node.scale
@@ -253,7 +253,7 @@ def _with_real_weight(node: Node) -> Node:
 
 
 def _reader(quantization: Any, images: NDArray[np.float32]) -> Any:
-    """What onnxruntime reads images from, a batch at a time."""
+    """Return the object from which onnxruntime reads images, a batch at a time."""
 
     class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -30,7 +30,7 @@ WRITERS: MappingProxyType[str, Callable[[Graph], bytes]] = MappingProxyType(
 
 
 def writer_for(path: Path) -> Callable[[Graph], bytes]:
-    """Return what makes the content of a file of this name."""
+    """Return the function that makes the content of a file of this name."""
     if path.suffix not in WRITERS:
         raise ValueError(f"{path} must end in .safetensors (one bit per weight) or .onnx: that says what to write")
     return WRITERS[path.suffix]
@@ -87,7 +87,7 @@ def to_graph(
     recipe: str | None = None,
     float_layers: str | Iterable[str] = (),
 ) -> Graph:
-    """What `pack` writes."""
+    """Return the network that `pack` writes."""
     traced = trace(model, example)
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
     names = _other_names(model)
@@ -107,7 +107,7 @@ def to_graph(
 
 
 def _other_names(model: nn.Module) -> dict[str, list[str]]:
-    """All names of a model's parameters by any of them: a shared one has several."""
+    """Return all names of a model's parameters by any of them: a shared one has several."""
     names: dict[nn.Parameter, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)
@@ -115,7 +115,7 @@ def _other_names(model: nn.Module) -> dict[str, list[str]]:
 
 
 def _pack_weights(traced: Traced, float_layers: tuple[str, ...], names: dict[str, list[str]]) -> list[Node]:
-    """The nodes with binary weights, except for layers that may be real and are."""
+    """Return the nodes with binary weights, except for layers that may be real and are."""
     real = _match(float_layers, {name: names.get(name, [name]) for name in traced.weights.values()})
     nodes: list[Node] = []
     refused = []
@@ -134,7 +134,7 @@ def _pack_weights(traced: Traced, float_layers: tuple[str, ...], names: dict[str
 
 
 def _pack_layer(node: Weighted) -> Node | None:
-    """The layer with binary weights, or None where one bit each cannot hold them."""
+    """Return the layer with binary weights, or None if one bit each cannot hold them."""
     rows = node.weight.reshape(node.outputs, -1)
     sizes = np.abs(rows)
     scale = sizes[:, 0].astype(np.float64)
@@ -145,7 +145,7 @@ def _pack_layer(node: Weighted) -> Node | None:
 
 
 def _sizes_of(node: Weighted) -> str:
-    """Why the weights of a layer are not binary."""
+    """Return why the weights of a layer are not binary."""
     sizes = np.abs(node.weight.reshape(node.outputs, -1))
     row = int(np.argmax(np.any(sizes != sizes[:, :1], axis=1)))
     return (
@@ -155,7 +155,7 @@ def _sizes_of(node: Weighted) -> str:
 
 
 def _match(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[str]:
-    """The weights of which a name, or that of a module around them, matches a pattern; given with all their names."""
+    """Return the weights of which a name, or that of a module around them, matches a pattern."""
     found: set[str] = set()
     for pattern in patterns:
         matched = {name for name, others in weights.items() if any(matches(pattern, other) for other in others)}
@@ -166,7 +166,7 @@ def _match(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[str]
 
 
 def _rename(nodes: tuple[Node, ...], output: str) -> tuple[tuple[Node, ...], str]:
-    """The same with values that are numbered in the order of execution."""
+    """Return the nodes with values that are numbered in the order of execution."""
     names = {INPUT: INPUT, **{node.output: f"t{place}" for place, node in enumerate(nodes, start=1)}}
     renamed = [replace(node, inputs=tuple(names[n] for n in node.inputs), output=names[node.output]) for node in nodes]
     return tuple(renamed), names[output]
@@ -174,7 +174,7 @@ def _rename(nodes: tuple[Node, ...], output: str) -> tuple[tuple[Node, ...], str
 
 @torch.no_grad()
 def _check(graph: Graph, example: Tensor, wanted: Tensor) -> None:
-    """Tracing a foreign model can go wrong in ways nobody foresaw; no file with other logits leaves this room."""
+    """Raise ValueError if the logits differ: tracing can go wrong in unforeseen ways."""
     found = PackedNetwork(graph)(example.detach().cpu().float())
     difference, size = (found - wanted).abs().max().item(), wanted.abs().max().item()
     if not difference <= AGREEMENT * size:

@@ -28,7 +28,7 @@ TEXT, CHECKSUM = "adaste", "crc32"
 
 
 def write_container(text: str, tensors: Mapping[str, Array]) -> bytes:
-    """A file with this text and these tensors."""
+    """Return a file with this text and these tensors."""
     names = {dtype: name for name, dtype in DTYPES.items()}
     order = sorted(tensors, key=lambda name: (list(names).index(tensors[name].dtype), name))
     parts = [tensors[name].tobytes() for name in order]
@@ -48,7 +48,7 @@ def write_container(text: str, tensors: Mapping[str, Array]) -> bytes:
 
 
 def read_container(content: bytes) -> tuple[str, dict[str, Array]]:
-    """The text and the tensors of a file, which are views of `content`."""
+    """Return the text and the tensors of a file, which are views of `content`."""
     header, data = _split(content)
     entries = strict_json(header, "the header")
     text, checksum = _metadata(entries.pop("__metadata__", None))
@@ -60,7 +60,7 @@ def read_container(content: bytes) -> tuple[str, dict[str, Array]]:
 
 
 def strict_json(text: bytes | str, what: str) -> Any:
-    """What JSON says, which may not say a thing twice and has no numbers that are not finite."""
+    """Return the content of JSON. Raise ValueError if a key is given twice or a number is not finite."""
     try:
         return json.loads(
             text.decode() if isinstance(text, bytes) else text,
@@ -101,7 +101,7 @@ def _metadata(found: Any) -> tuple[str, str]:
 
 
 def _is_of_run(text: Any) -> bool:
-    """Whether this is what a run says of its network; no JSON says nothing."""
+    """Return whether a text is the metadata of a run's checkpoint."""
     try:
         facts = strict_json(text, TEXT) if isinstance(text, str) else None
     except ValueError:
@@ -181,7 +181,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def check_text(value: Any, what: str) -> str:
-    """A text that can stand in the file."""
+    """Return `value`. Raise ValueError unless it is a text that a file can hold."""
     if not isinstance(value, str):
         raise ValueError(f"{what} must be a text, got {shorten(value)}")
     try:
@@ -192,6 +192,6 @@ def check_text(value: Any, what: str) -> str:
 
 
 def shorten(value: Any) -> str:
-    """A value in an error message."""
+    """Return a value as an error message shows it."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."

@@ -29,7 +29,7 @@ from adaste.packed.nodes import (
 
 
 def load_packed(path: str | Path) -> "PackedNetwork":
-    """The network in a one-bit file, for images (n, channels, height, width) that are normalised with its mean and std.
+    """Return the network in a one-bit file, for images (n, channels, height, width) normalised with its mean and std.
 
     A damaged or foreign file is a ValueError that says what is wrong with it; nothing in it is executed.
     """
@@ -37,7 +37,7 @@ def load_packed(path: str | Path) -> "PackedNetwork":
 
 
 class PackedNetwork(nn.Module):
-    """Computes the logits of a packed network. Its tensors are buffers: it moves between devices, but does not train.
+    """A packed network as a torch module. Its tensors are buffers: it moves between devices, but does not train.
 
     graph  what the file says: `graph.classes`, `graph.mean`, `graph.std`, `graph.input_shape`, `graph.recipe`.
     """
@@ -50,7 +50,7 @@ class PackedNetwork(nn.Module):
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (n, classes)."""
+        """Return the logits (n, classes)."""
         if images.dim() != 4 or tuple(images.shape[1:]) != self.graph.input_shape:
             channels, height, width = self.graph.input_shape
             raise ValueError(f"images must be (n, {channels}, {height}, {width}), got {tuple(images.shape)}")

@@ -43,7 +43,7 @@ class Traced:
 
 
 def trace(model: nn.Module, example: Tensor) -> Traced:
-    """What `model` computes in evaluation mode for images like `example`, (n, channels, height, width)."""
+    """Trace what `model` computes in evaluation mode for images like `example`, (n, channels, height, width)."""
     _check_example(example)
     with torch.no_grad():
         network = _Logits(copy.deepcopy(model)).cpu().float().eval()
@@ -66,7 +66,7 @@ def _check_example(example: Tensor) -> None:
 
 
 def _check_logits(logits: Tensor, model: nn.Module) -> None:
-    """What a model computes must be numbers: nothing that is packed could be compared with it else."""
+    """Raise ValueError unless all logits are finite: the packed network is compared with them."""
     bad = int((~logits.isfinite()).sum())
     if not bad:
         return
@@ -112,7 +112,7 @@ def _export(network: nn.Module, images: Tensor) -> ExportedProgram:
 
 
 def _writes(program: ExportedProgram) -> bool:
-    """Whether an operation changes a tensor instead of making one."""
+    """Return whether an operation changes a tensor instead of making one."""
     schemas = [getattr(node.target, "_schema", None) for node in program.graph.nodes]
     return any(schema is not None and schema.is_mutable for schema in schemas)
 
@@ -128,7 +128,7 @@ class _Refusal:
 
 
 class _Translator:
-    """Through the operations of an exported model; those that cannot be packed are told of all together."""
+    """Translates the operations of an exported model; one error names all that cannot be packed."""
 
     def __init__(self, program: ExportedProgram, builder: Builder) -> None:
         self._program, self._builder = program, builder
@@ -142,7 +142,7 @@ class _Translator:
         }
 
     def output(self) -> str:
-        """Build all nodes; the name of the output."""
+        """Build all nodes, and return the name of the output."""
         last = next(node for node in self._program.graph.nodes if node.op == "output")
         needed = _find_needed(last)
         for node in self._program.graph.nodes:
@@ -156,7 +156,7 @@ class _Translator:
         return self._builder.use(logits)
 
     def _input(self, node: fx.Node) -> Constant | Value:
-        """An input of the program: the images, a parameter, a buffer or another constant."""
+        """Return an input of the program: the images, a parameter, a buffer or another constant."""
         name = self._names.get(node.name)
         if name is None:
             return Value(INPUT, self._builder.shapes[INPUT])
@@ -164,7 +164,7 @@ class _Translator:
         return Constant(kept[name].detach(), _strip_wrapper(name))
 
     def _call(self, node: fx.Node) -> Any:
-        """An operation: computed now where that is possible, else built."""
+        """Compute an operation now if it does not depend on the image, else build its nodes."""
         if node.op == "get_attr":  # the body of what follows, as of an autocast, which is no operation of torch's own
             return None
         arguments, named = self._lookup(node.args), self._lookup(dict(node.kwargs))
@@ -184,7 +184,7 @@ class _Translator:
             return self._refuse(node, f": {error}", f": {error}")
 
     def _part(self, node: fx.Node, results: Sequence[Any] | Misfit, place: int) -> Any:
-        """One of the results of an operation; None stands for those that no node computes, as places of maxima."""
+        """Return one of the results of an operation; None stands for what no node computes, as indices of maxima."""
         if isinstance(results, Misfit):
             return results
         if results[place] is None:
@@ -193,7 +193,7 @@ class _Translator:
         return results[place]
 
     def _refuse(self, node: fx.Node, one: str, many: str, advice: str = SUPPORTED) -> Any:
-        """Remember that an operation cannot be packed; what stands for its results."""
+        """Remember that an operation cannot be packed, and return what stands for its results."""
         self._refused.append(_Refusal(_place(node), one, many, advice))
         return self._stand_in(node)
 
@@ -210,7 +210,7 @@ class _Translator:
 
 
 def _describe(refused: Sequence[_Refusal]) -> str:
-    """All that cannot be packed, the same at several places in one line."""
+    """Return all that cannot be packed as text, the same at several places in one line."""
     lines: dict[str, list[_Refusal]] = {}
     for refusal in refused:
         lines.setdefault(refusal.many, []).append(refusal)
@@ -227,7 +227,7 @@ def _describe(refused: Sequence[_Refusal]) -> str:
 
 
 def _find_needed(last: fx.Node) -> set[fx.Node]:
-    """All operations that the last one depends on; others (assertions, outputs nobody asked for) are left out."""
+    """Return all operations that the last one depends on: no assertions, no unused outputs."""
     needed, waiting = set[fx.Node](), [last]
     while waiting:
         node = waiting.pop()
@@ -238,7 +238,7 @@ def _find_needed(last: fx.Node) -> set[fx.Node]:
 
 
 def _by_name(node: fx.Node, arguments: Sequence[Any], named: Mapping[str, Any]) -> Arguments:
-    """Arguments by the names of the operation's schema, with defaults for those that are not given."""
+    """Return arguments by the names of the operation's schema, with defaults for those that are not given."""
     schema = node.target._schema.arguments  # type: ignore[union-attr]
     found = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
     return {**found, **dict(zip((argument.name for argument in schema), arguments, strict=False)), **named}
@@ -253,17 +253,17 @@ def _unwrap(arguments: Any) -> Any:
 
 
 def _shape(node: fx.Node) -> tuple[int, ...]:
-    """Of the result, or of the first where there are several."""
+    """Return the shape of the result, or of the first of several."""
     return tuple(tree_leaves(node.meta["val"])[0].shape)
 
 
 def _place(node: fx.Node) -> str:
-    """Where in the model an operation is, in words, and where in its code."""
+    """Return where an operation is in the model, and where in its code."""
     return _layer(node) + _line(node.meta.get("stack_trace") or "")
 
 
 def _line(stack: str) -> str:
-    """The innermost `forward` of a stack that is neither torch's nor ours, " (file.py, line 3)"; nothing if all are."""
+    """Return the innermost `forward` of a stack that is the user's, " (file.py, line 3)"; empty if none is."""
     found = re.findall(r'File "(.+)", line (\d+), in forward', stack)
     own = [
         (Path(file).name, line) for file, line in found if file != __file__ and not Path(file).is_relative_to(_TORCH)
@@ -272,7 +272,7 @@ def _line(stack: str) -> str:
 
 
 def _layer(node: fx.Node) -> str:
-    """The layer of an operation, in words."""
+    """Return the layer of an operation, in words."""
     path, kind = list(node.meta["nn_module_stack"].values())[-1]
     name = kind if isinstance(kind, str) else kind.__name__
     own = _strip_wrapper(path)
@@ -280,5 +280,5 @@ def _layer(node: fx.Node) -> str:
 
 
 def _strip_wrapper(name: str) -> str:
-    """A name inside the model, which `_Logits` wraps."""
+    """Return a name inside the model, which `_Logits` wraps."""
     return name.removeprefix("model").removeprefix(".")

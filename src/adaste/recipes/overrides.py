@@ -57,7 +57,7 @@ def _read(written: str) -> _Assignment:
 
 
 def _apply(owner: Any, assignments: Sequence[_Assignment]) -> Any:
-    """`owner` with all fields replaced at once that assignments lead to: some values are valid together alone."""
+    """Return `owner` after all assignments to its fields, made at once: some values are valid only together."""
     if not assignments:
         return owner
     hints = _fields_of(owner, assignments)
@@ -72,7 +72,7 @@ def _apply(owner: Any, assignments: Sequence[_Assignment]) -> Any:
 
 
 def _fields_of(owner: Any, assignments: Sequence[_Assignment]) -> dict[str, Any]:
-    """The fields of `owner` with their types; an error if an assignment leads to none of them."""
+    """Return the fields of `owner` with their types. Raise ValueError if an assignment leads to none of them."""
     for assignment in assignments:
         with _name_assignments([assignment]):
             if not dataclasses.is_dataclass(owner) or isinstance(owner, type):
@@ -88,7 +88,7 @@ def _fields_of(owner: Any, assignments: Sequence[_Assignment]) -> dict[str, Any]
 
 
 def _suggest_fields(owner: Any, name: str) -> str:
-    """The fields that may be meant, as the end of a message: those of this name further inside first."""
+    """Return the fields that may be meant, as the end of a message: those of this name further inside first."""
     inside = ", ".join(path for path in _paths(owner) if path.endswith(f".{name}"))
     alike = near(name, field_types(type(owner)))
     if not inside:
@@ -105,7 +105,7 @@ def _paths(owner: Any, path: str = "") -> Iterator[str]:
 
 
 def _make_value(whole: _Assignment, inside: Sequence[_Assignment], hint: Any) -> Any:
-    """The value that an assignment stands for, with the fields inside of it that others assign."""
+    """Return the value that an assignment stands for, with the fields inside of it that others assign."""
     with _name_assignments([whole]):
         plain = _to_plain(whole, hint)
     kind = ADMITTED.get(plain.get("kind", "")) if isinstance(plain, dict) else None
@@ -122,7 +122,7 @@ def _make_value(whole: _Assignment, inside: Sequence[_Assignment], hint: Any) ->
 
 
 def _to_plain(assignment: _Assignment, hint: Any) -> Any:
-    """The value as plain data; text that is none becomes an object of the class of that name."""
+    """Return the value as plain data; text for a field of another type is the name of a class."""
     try:
         plain = parse_json(assignment.text)
     except json.JSONDecodeError:
@@ -142,7 +142,7 @@ class _NamedError(ValueError):
 
 @contextmanager
 def _name_assignments(assignments: Sequence[_Assignment]) -> Iterator[None]:
-    """An error inside names the assignments, unless it names some already."""
+    """Add the assignments to a ValueError of the block, unless it names some already."""
     try:
         yield
     except _NamedError:

@@ -98,12 +98,12 @@ class Recipe:
                 )
 
     def to_json(self) -> str:
-        """The recipe as JSON, for people to read."""
+        """Return the recipe as indented JSON."""
         return serial.to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The recipe that `to_json` gave."""
+        """Return the recipe in a text of `to_json`. Raise ValueError if there is none."""
         recipe: Self = serial.from_json(text, RECIPE_CLASSES, expected=cls)
         return recipe
 
@@ -113,12 +113,12 @@ class Recipe:
         return serial.digest(self)[:16]
 
     def in_steps(self, steps_per_epoch: int) -> Self:
-        """The same recipe with schedules that count optimizer steps."""
+        """Return the same recipe with schedules that count optimizer steps."""
         require_count("steps_per_epoch", steps_per_epoch, least=1)
         return transform(self, lambda part: part.stretched(steps_per_epoch) if isinstance(part, Schedule) else part)
 
     def with_seed(self, seed: int) -> Self:
-        """The same recipe with other random numbers, also where an estimator draws some."""
+        """Return the same recipe with other random numbers, also those that an estimator draws."""
 
         def reseeded(part: Any) -> Any:
             return dataclasses.replace(part, seed=seed) if isinstance(part, Noise) and part.seed != seed else part
@@ -128,7 +128,7 @@ class Recipe:
 
     @property
     def unseeded(self) -> Self:
-        """One recipe for all that differ in their seeds alone; this one where its parts have seeds of their own."""
+        """One recipe for all that differ only in their seeds; this one if its parts have seeds of their own."""
         usual = self.with_seed(0)
         return usual if usual.with_seed(self.seed) == self else self
 

@@ -19,7 +19,7 @@ LARGEST_SIDE = 2**15 - 1
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What happens to the images of a step: `transforms` in order; `mean` and `std` per channel, of images in 0..1."""
+    """The transforms of a step's images, in order, and their normalisation: `mean` and `std` per channel, in 0..1."""
 
     transforms: tuple[Transform, ...]
     mean: tuple[float, ...]
@@ -36,7 +36,7 @@ class Augmentation:
             require_number("std", std, above=0)
 
     def draw(self, *, seed: int, epoch: int, order: Tensor, image_size: Size, ranks: int = 1) -> Draws:
-        """All random numbers of an epoch on the host: (steps,) per step, (steps, batch, ...) per image.
+        """Draw all random numbers of an epoch on the host: (steps,) per step, (steps, batch, ...) per image.
 
         `order` (steps, batch) holds the indices of the images of every step, of all `ranks` together. With a transform
         of pairs the numbers depend on `ranks`, since partners are on the same rank; others do not.
@@ -56,13 +56,13 @@ class Augmentation:
         return draws
 
     def output_size(self, size: Size) -> Size:
-        """The size a network sees of images of `size`, in training and in evaluation."""
+        """Return the size that a network sees of images of `size`, in training and in evaluation."""
         for transform in self.transforms:
             size = transform.output_size(size) if isinstance(transform, Spatial) else size
         return size
 
     def apply(self, images: Tensor, labels: Tensor, draws: Draws, dtype: torch.dtype) -> Batch:
-        """The batch of one step from uint8 images (b, h, w, c), their labels, and the draws of that step.
+        """Return the batch of one step from uint8 images (b, h, w, c), their labels, and the draws of that step.
 
         A pure function that never waits for the device.
         """
@@ -82,7 +82,7 @@ class Augmentation:
         return Batch(_channels_first(pixels, dtype), labels, partners, share)
 
     def prepare(self, images: Tensor, dtype: torch.dtype) -> Tensor:
-        """Images (b, h, w, c), uint8, for evaluation: normalised; their middle where training sees crops of a size."""
+        """Return uint8 images (b, h, w, c) normalised for evaluation: their middle if training crops to a size."""
         self._check_images(images)
         fixed = [transform.at_evaluation for transform in self.transforms if isinstance(transform, Spatial)]
         moves: list[tuple[Spatial, Draws]] = [(transform, {}) for transform in fixed if transform is not None]
@@ -101,7 +101,7 @@ class Augmentation:
             )
 
     def _draws_of(self, draws: Draws, position: int, count: int) -> Draws:
-        """The draws of the transform at `position`."""
+        """Return the draws of the transform at `position`."""
         found = {}
         for name in self.transforms[position].names:
             key = f"{position}.{name}"
@@ -117,7 +117,7 @@ class Augmentation:
 
 
 def of_rank(draws: Draws, *, rank: int, ranks: int) -> Draws:
-    """The part of an epoch's draws that belongs to one of `ranks`: the images [rank b, (rank + 1) b) of every step."""
+    """Return one rank's part of an epoch's draws: the images [rank b, (rank + 1) b) of every step."""
     require_count("ranks", ranks, least=1)
     if rank not in range(ranks):
         raise ValueError(f"rank must be one of 0 .. {ranks - 1}, got {rank}")
@@ -133,7 +133,7 @@ def of_rank(draws: Draws, *, rank: int, ranks: int) -> Draws:
 
 
 def of_step(draws: Draws, step: int) -> Draws:
-    """The draws of one step of an epoch, as views."""
+    """Return the draws of one step of an epoch, as views."""
     return {name: drawn[step] for name, drawn in draws.items()}
 
 
@@ -153,7 +153,7 @@ def _channels_first(pixels: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _constants(values: list[float], device: torch.device) -> Tensor:
-    """One number per channel."""
+    """Return one number per channel."""
     # Computed on the device: a copy from the host could not be captured in a CUDA graph. By `where`, and not by a stack
     # of numbers, which a compiler does not fuse with its use.
     channel = torch.arange(len(values), device=device)

@@ -24,7 +24,7 @@ class Pixels(Transform):
 
     @abstractmethod
     def change(self, images: Tensor, draws: Draws) -> Tensor:
-        """Images of shape (b, h, w, c), changed."""
+        """Return images of shape (b, h, w, c), changed."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Pair(Transform):
 
     @abstractmethod
     def mix(self, images: Tensor, partners: Tensor, draws: Draws) -> Tensor:
-        """Images of shape (b, h, w, c), mixed with their partners by `share`."""
+        """Return images of shape (b, h, w, c), mixed with their partners by `share`."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class CutMix(Pair):
 
 
 def loss(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-    """The mean cross-entropy in float32; of mixed images, `share` with the labels and the rest with the partners'."""
+    """Return the mean cross-entropy in float32; of mixed images, `share` with the labels, the rest with the partners'."""
     logits = logits.float()
     own = F.cross_entropy(logits, batch.labels, label_smoothing=label_smoothing)
     if batch.partners is None or batch.share is None:
@@ -127,11 +127,11 @@ def loss(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
 
 
 def _partners(epoch: Epoch, generator: torch.Generator) -> Tensor:
-    """For every image the place of its partner among the images of the same rank."""
+    """Draw the index of every image's partner among the images of the same rank."""
     keys = torch.rand(epoch.steps, epoch.ranks, epoch.batch // epoch.ranks, generator=generator)
     return keys.argsort(dim=-1, stable=True).view(epoch.steps, epoch.batch).to(torch.int32)
 
 
 def _beta(alpha: float, epoch: Epoch, generator: torch.Generator) -> Tensor:
-    """One number ~ Beta(alpha, alpha) per step. From numpy: torch draws no Beta from a generator of one's own."""
+    """Draw one number ~ Beta(alpha, alpha) per step. From numpy: torch draws no Beta from a given generator."""
     return torch.from_numpy(numpy.random.default_rng(generator.initial_seed()).beta(alpha, alpha, epoch.steps))

@@ -37,7 +37,7 @@ class IndexMap:
         return self.first.shape[1]
 
     def take(self, index: Tensor) -> "IndexMap":
-        """The axis whose pixel i is pixel `index[:, i]` of this one, or a zero where that lies outside."""
+        """Return the map whose pixel i is pixel `index[:, i]` of this one, or a zero if that lies outside."""
         inside = (index >= 0) & (index < self.length)
         near = index.clamp(0, self.length - 1)
 
@@ -49,12 +49,12 @@ class IndexMap:
         return IndexMap(pick(self.first), pick(self.second), self.weight.gather(1, near))
 
     def blend(self, low: Tensor, high: Tensor, weight: Tensor) -> "IndexMap":
-        """The axis whose pixels lie between pixels `low` and `high` of this one."""
+        """Return the map whose pixels lie between pixels `low` and `high` of this one."""
         return IndexMap(self.take(low).first, self.take(high).first, weight)
 
 
 def identity_maps(images: Tensor) -> tuple[IndexMap, IndexMap]:
-    """The rows and columns of images (b, h, w, c) as they are."""
+    """Return the maps that leave the rows and the columns of images (b, h, w, c) as they are."""
     count, height, width, _ = images.shape
 
     def every(length: int) -> IndexMap:
@@ -64,7 +64,7 @@ def identity_maps(images: Tensor) -> tuple[IndexMap, IndexMap]:
 
 
 def gather(images: Tensor, rows: IndexMap, columns: IndexMap) -> Tensor:
-    """Images (b, h, w, c) read at the given rows and columns: of their own type, or float32 where blended."""
+    """Return images (b, h, w, c) read at the given rows and columns: of their own type, or float32 if blended."""
     number = torch.arange(images.shape[0], device=images.device)[:, None, None]
 
     def pixels(row: Tensor, column: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def gather(images: Tensor, rows: IndexMap, columns: IndexMap) -> Tensor:
 
 
 def _blend(at: Callable[[Tensor], Tensor], axis: IndexMap, spread: tuple[slice | None, ...]) -> Tensor:
-    """What `at` gives along `axis`; `spread` says which dimension of the result that is."""
+    """Return what `at` gives along `axis`; `spread` says which dimension of the result that is."""
     if axis.second is None or axis.weight is None:
         return at(axis.first)
     return torch.lerp(at(axis.first).float(), at(axis.second).float(), axis.weight[spread])
@@ -95,16 +95,16 @@ class Spatial(Transform):
     """Moves pixels."""
 
     def output_size(self, size: Size) -> Size:
-        """The size it makes of images of `size`, or an error where it cannot."""
+        """Return the size it makes of images of `size`. Raise ValueError if they do not fit."""
         return size
 
     @abstractmethod
     def map_indices(self, rows: IndexMap, columns: IndexMap, draws: Draws) -> tuple[IndexMap, IndexMap]:
-        """Where the rows and columns of its result come from, given where those of its input come from."""
+        """Return the maps of its result's rows and columns, given those of its input."""
 
     @property
     def at_evaluation(self) -> "Spatial | None":
-        """What evaluation does in its place; None where nothing."""
+        """The transform that evaluation uses in its place; None for none."""
         return None
 
 
@@ -233,7 +233,7 @@ class RandomResizedCrop(Spatial):
         return _square(self, self.size, size)
 
     def draw(self, epoch: Epoch, size: Size) -> Draws:
-        """Boxes (top, left, height, width)."""
+        """Draw boxes (top, left, height, width)."""
         generator = epoch.generator()
 
         def between(low: float, high: float) -> Tensor:
@@ -253,7 +253,7 @@ class RandomResizedCrop(Spatial):
         return {"box": torch.stack([*corners, *lengths], dim=-1).to(torch.int16)}
 
     def _largest(self, size: Size) -> Size:
-        """The largest box of an allowed shape."""
+        """Return the size of the largest box of an allowed shape."""
         height, width = size
         if width < height * self.ratio[0]:
             return min(height, round(width / self.ratio[0])), width
@@ -266,7 +266,7 @@ class RandomResizedCrop(Spatial):
         return self._resize(rows, top, height), self._resize(columns, left, width)
 
     def _resize(self, axis: IndexMap, start: Tensor, length: Tensor) -> IndexMap:
-        """Pixel centres are mapped onto pixel centres; nothing outside of the box is read."""
+        """Map pixel centres onto pixel centres; nothing outside of the box is read."""
         centre = (_arange(axis, self.size) + 0.5) * (length / self.size) - 0.5
         centre = centre.clamp(min=0)
         low = torch.minimum(centre.long(), length - 1)
@@ -279,7 +279,7 @@ class RandomResizedCrop(Spatial):
 
 
 def _square(transform: Spatial, side: int, size: Size) -> Size:
-    """The size of a square cut out of images of `size`."""
+    """Return the size of a square that is cut out of images of `size`. Raise ValueError if they are smaller."""
     # Also where padding or a resize could make it larger: evaluation takes the middle of the image as it is.
     if side > min(size):
         raise ValueError(f"{transform} needs images of at least {side} x {side}, got {size[0]} x {size[1]}")
@@ -287,5 +287,5 @@ def _square(transform: Spatial, side: int, size: Size) -> Size:
 
 
 def _arange(axis: IndexMap, length: int) -> Tensor:
-    """0, 1, ... for each image."""
+    """Return 0, 1, ... for each image."""
     return torch.arange(length, device=axis.first.device).expand(axis.first.shape[0], length)

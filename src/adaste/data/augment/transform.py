@@ -25,7 +25,7 @@ from adaste.estimators.schedules import Schedule
 
 
 def generator(seed: int, epoch: int, purpose: str) -> torch.Generator:
-    """A generator on the host; other seeds, epochs or purposes give independent numbers."""
+    """Return a generator on the host; other seeds, epochs or purposes give independent numbers."""
     require_count("seed", seed, least=0)
     require_count("epoch", epoch, least=0)
     # Hashed, because neighbouring seeds must not give related streams.
@@ -34,7 +34,7 @@ def generator(seed: int, epoch: int, purpose: str) -> torch.Generator:
 
 
 def steps_of_epoch(*, count: int, batch: int) -> int:
-    """How many whole batches there are in so many images; an error where there is none."""
+    """Return the number of whole batches in `count` images. Raise ValueError if there is none."""
     require_count("batch", batch, least=1)
     require_count("count", count, least=1)
     if count < batch:
@@ -46,7 +46,7 @@ def steps_of_epoch(*, count: int, batch: int) -> int:
 
 
 def order_of_epoch(*, seed: int, epoch: int, count: int, batch: int) -> Tensor:
-    """The images of each step of an epoch, (steps, batch): a random permutation without its last incomplete batch.
+    """Return the images of an epoch's steps, (steps, batch): a random permutation without its last incomplete batch.
 
     Every epoch drops other images.
     """
@@ -63,7 +63,7 @@ Draws = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Batch:
-    """What a training step computes with."""
+    """The images and labels of a training step."""
 
     images: Tensor
     """(b, c, h, w) in channels_last memory format, normalised."""
@@ -77,7 +77,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Epoch:
-    """For whom a transform draws: an epoch of (steps, batch) images, and its position among the transforms."""
+    """An epoch of (steps, batch) images, and the position of the transform that draws for it."""
 
     seed: int
     number: int
@@ -86,7 +86,7 @@ class Epoch:
     position: int
 
     def generator(self, *, epoch: int | None = None) -> torch.Generator:
-        """The random numbers of this transform alone, in this epoch or in another one."""
+        """Return the generator of this transform alone, in this epoch or in another one."""
         return generator(self.seed, self.number if epoch is None else epoch, f"transform {self.position}")
 
     @property
@@ -109,7 +109,7 @@ class Transform(ABC):
 
     @abstractmethod
     def draw(self, epoch: Epoch, size: Size) -> Draws:
-        """Its random numbers for images of `size`, as host tensors of small types with leading dimension `steps`."""
+        """Draw its numbers for images of `size`, as host tensors of small types with leading dimension `steps`."""
 
 
 def require_number(name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf) -> None:
