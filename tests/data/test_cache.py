@@ -12,7 +12,7 @@ import pytest
 from adaste._util.files import NotWrittenError
 from adaste.data import DataError, load
 from adaste.data.cache import FOLDER, MANIFEST
-from adaste.data.images import DECODING
+from adaste.data.folders import DECODING
 from support.archives import write_cifar10, write_class_folders, write_imagenette, write_mnist, write_tiny_imagenet
 
 ARRAYS = ["test-images.npy", "test-labels.npy", "train-images.npy", "train-labels.npy"]

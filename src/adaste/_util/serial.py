@@ -117,7 +117,7 @@ def _parts(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of the canonical JSON (sorted keys, no spaces), as hexadecimal text; equal values have equal ones.
+    """Return the SHA-256 of the canonical JSON (sorted keys, no spaces), in hexadecimal; equal values have the same.
 
     Fields that have their default value are left out: a class may gain fields, and what it described before keeps its
     digest.

@@ -18,7 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from adaste._util.files import NotWrittenError, atomic_folder
-from adaste.data.messages import DataError, bar, listing
+from adaste.data.dataset import DataError, listing
+from adaste.data.download import bar
 
 BLOCK = 1 << 20
 END_BYTES = 22 + 65_535 + 20 + 56

@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adaste._util.files import NotWrittenError, atomic_folder, remove_folder, write_atomically
-from adaste.data.dataset import Dataset, Split
+from adaste.data.dataset import DataError, Dataset, Split
 from adaste.data.layout import Content, Part
-from adaste.data.messages import DataError
 
 FOLDER = ".adaste-cache"
 MANIFEST = "manifest.json"

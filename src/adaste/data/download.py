@@ -1,4 +1,4 @@
-"""Files from their publishers: resumed where they broke off, and compared with the published checksum."""
+"""Files from their publishers, resumed where they broke off and compared with the published checksum."""
 
 import hashlib
 import http.client
@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
 from adaste._util.checks import require
 from adaste._util.files import NotWrittenError, try_lock
-from adaste.data.messages import DataError, bar
+from adaste.data.dataset import DataError
 
 BLOCK = 1 << 18
 TIMEOUT = 60.0
@@ -179,3 +182,13 @@ def _is_whole(path: Path, download: Download) -> bool:
         while block := file.read(BLOCK):
             found.update(block)
     return found.hexdigest() == download.md5
+
+
+@contextmanager
+def bar(what: str, total: int, *, shown: bool, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
+    """Show a bar on the standard error stream during the block; yield the function that takes how much is done."""
+    amount = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)

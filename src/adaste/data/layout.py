@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adaste._util.checks import require
+from adaste.data.dataset import DataError, shorten_list
 from adaste.data.download import Download
-from adaste.data.messages import DataError, shorten_list
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from rich.console import Console
 from adaste.data.archives import extract
 from adaste.data.cache import FOLDER as CACHES
 from adaste.data.cache import FORMAT, cache_folder, content_digest, digest_of, open_or_make, open_prepared
-from adaste.data.dataset import Dataset
+from adaste.data.dataset import DataError, Dataset, listing
 from adaste.data.download import fetch
 from adaste.data.folders import ClassFolders
 from adaste.data.layout import Archive, Layout, Source
-from adaste.data.messages import DataError, listing
 from adaste.data.sources import FOLDER, SOURCES
 
 ENVIRONMENT = "ADASTE_DATA"

@@ -118,7 +118,7 @@ class CutMix(Pair):
 
 
 def loss(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-    """Return the mean cross-entropy in float32; of mixed images, `share` with the labels, the rest with the partners'."""
+    """Return the mean cross-entropy in float32; mixed images have `share` of it by their own labels."""
     logits = logits.float()
     own = F.cross_entropy(logits, batch.labels, label_smoothing=label_smoothing)
     if batch.partners is None or batch.share is None:
