@@ -148,11 +148,13 @@ def _unpack_tar(file: IO[bytes], room: _Room, show: Callable[[int], None]) -> No
     with gzip.GzipFile(fileobj=file) as plain:
         counted = _Counted(plain, room)
         with tarfile.open(fileobj=counted, mode="r|") as members:  # type: ignore[call-overload]
+            if hasattr(tarfile, "data_filter"):  # not in Python 3.11.0 to 3.11.3, which Debian 12 has
+                members.extraction_filter = tarfile.data_filter
             for member in members:
                 if not (member.isdir() or member.isreg()) or member.issparse():
                     raise _RefusedError(f"{member.name!r} is a link or a device, not a file")
                 room.admit(member.name, is_file=member.isreg(), size=member.size)
-                members.extract(member, room.target, set_attrs=False, filter="data")
+                members.extract(member, room.target, set_attrs=False)
                 show(file.tell())
         while counted.read(BLOCK):  # to the end, where gzip keeps the checksum
             pass
