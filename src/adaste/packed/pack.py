@@ -53,13 +53,25 @@ def pack(
     The model is packed as it computes in evaluation mode, in float32. The weights of its convolutions and linear layers
     must be binary, +-s or +-s per output: `with optimizer.binarized(model)` makes them so.
 
-    path           model.safetensors; or model.onnx, which makes it a file of ONNX in float32.
-    example        images (n, channels, height, width), normalised, of the size the network is for.
-    classes        the names of its outputs.
-    mean, std      per channel, of pixels in 0..1: what its images are normalised with.
-    recipe         what to call the way it was trained.
-    float_layers   patterns of names of layers, or of their weights, that may be real; as `exclude` of `binary_weights`.
-    allow_float    any may.
+    Args:
+        model: the network; its training mode and its weights stay as they are.
+        example: images (n, channels, height, width), normalised, of the size that the network is for.
+        path: the file to write. Its name ends in `.safetensors`, or in `.onnx` for a file of ONNX in float32.
+        classes: the names of the network's outputs.
+        mean: the mean per channel of pixels in 0..1 with which its images are normalised.
+        std: their standard deviation.
+        recipe: a name for the way it was trained.
+        float_layers: patterns of names of layers, or of their weights, that may be real; as `exclude` of
+            `binary_weights`.
+        allow_float: let any layer be real.
+
+    Returns:
+        The content of the file.
+
+    Raises:
+        ValueError: if a weight is not binary, an operation has no form in the file, or the packed network would compute
+            other logits for `example`.
+        NotWrittenError: if the file cannot be written.
     """
     write = to_bytes if path is None else writer_for(Path(path))
     graph = to_graph(

@@ -29,9 +29,17 @@ from adaste.packed.nodes import (
 
 
 def load_packed(path: str | Path) -> "PackedNetwork":
-    """Return the network in a one-bit file, for images (n, channels, height, width) normalised with its mean and std.
+    """Return the network in a one-bit file as a torch module. Nothing in the file is executed.
 
-    A damaged or foreign file is a ValueError that says what is wrong with it; nothing in it is executed.
+    Args:
+        path: a file that `adaste.pack` or `adaste export` wrote.
+
+    Returns:
+        A module for images (n, channels, height, width) that are normalised with `graph.mean` and `graph.std`.
+
+    Raises:
+        ValueError: if the file is damaged or no one-bit file; it says what is wrong.
+        OSError: if the file cannot be read.
     """
     return PackedNetwork(read(path))
 
