@@ -140,7 +140,7 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
 
 def main() -> None:
     """Write what has changed."""
-    from adaste._util.drawing import saved
+    from adaste.paper.drawing import saved
     from adaste.paper.report.canvas import LOOK
     from adaste.paper.report.drawings import drawings
 

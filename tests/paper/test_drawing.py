@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="figures are optional")
 from matplotlib.figure import Figure
 
-from adaste._util.drawing import saved
+from adaste.paper.drawing import saved
 
 
 @pytest.mark.parametrize("level", [logging.NOTSET, logging.DEBUG])

@@ -1,9 +1,11 @@
-"""Mixup (Zhang et al., 2018) and CutMix (Yun et al., 2019): images of a batch mixed in pairs, and the loss for that.
+"""Changes of normalised pixels: Cutout, of each image alone; Mixup and CutMix, of pairs, and the loss for these.
 
-The partners are a permutation of the batch; with several ranks, of the images of each rank. So a run on N ranks has
-other partners than one process, and the same of everything else.
+Cutout: DeVries and Taylor, 2017. Mixup: Zhang et al., 2018. CutMix: Yun et al., 2019. The partners are a permutation of
+the batch; with several ranks, of the images of each rank. So a run on N ranks has other partners than one process, and
+the same of everything else.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +14,54 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from adaste.data.augment.base import Batch, Draws, Epoch, Pair, Size, require_number
+from adaste._util.checks import require_count
+from adaste.data.augment.transform import Batch, Draws, Epoch, Size, Transform, require_number
+
+
+@dataclass(frozen=True)
+class Pixels(Transform):
+    """Changes the normalised pixels of each image."""
+
+    @abstractmethod
+    def change(self, images: Tensor, draws: Draws) -> Tensor:
+        """Return images of shape (b, h, w, c), changed."""
+
+
+@dataclass(frozen=True)
+class Pair(Transform):
+    """Mixes each image with another one of its batch."""
+
+    names: ClassVar[tuple[str, ...]] = ("partner", "share")
+
+    @abstractmethod
+    def mix(self, images: Tensor, partners: Tensor, draws: Draws) -> Tensor:
+        """Return images of shape (b, h, w, c), mixed with their partners by `share`."""
+
+
+@dataclass(frozen=True)
+class Cutout(Pixels):
+    """A square of zeros (the mean, since images are normalised) around a random centre, clipped at the border."""
+
+    names: ClassVar[tuple[str, ...]] = ("centre",)
+
+    size: int
+
+    def __post_init__(self) -> None:
+        require_count("size", self.size, least=1)
+
+    def draw(self, epoch: Epoch, size: Size) -> Draws:
+        generator = epoch.generator()
+        centre = [torch.randint(size[axis], epoch.order.shape, generator=generator) for axis in (0, 1)]
+        return {"centre": torch.stack(centre, dim=-1).to(torch.int16)}
+
+    def change(self, images: Tensor, draws: Draws) -> Tensor:
+        start = draws["centre"].long() - self.size // 2
+
+        def hidden(axis: int) -> Tensor:
+            place = torch.arange(images.shape[1 + axis], device=images.device) - start[:, axis, None]
+            return (place >= 0) & (place < self.size)
+
+        return torch.where(hidden(0)[:, :, None, None] & hidden(1)[:, None, :, None], 0, images)
 
 
 @dataclass(frozen=True)
@@ -69,7 +118,7 @@ class CutMix(Pair):
 
 
 def loss(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-    """The mean cross-entropy in float32; of mixed images, `share` with the labels and the rest with the partners'."""
+    """Return the mean cross-entropy in float32; mixed images have `share` of it by their own labels."""
     logits = logits.float()
     own = F.cross_entropy(logits, batch.labels, label_smoothing=label_smoothing)
     if batch.partners is None or batch.share is None:
@@ -78,11 +127,11 @@ def loss(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
 
 
 def _partners(epoch: Epoch, generator: torch.Generator) -> Tensor:
-    """For every image the place of its partner among the images of the same rank."""
+    """Draw the index of every image's partner among the images of the same rank."""
     keys = torch.rand(epoch.steps, epoch.ranks, epoch.batch // epoch.ranks, generator=generator)
     return keys.argsort(dim=-1, stable=True).view(epoch.steps, epoch.batch).to(torch.int32)
 
 
 def _beta(alpha: float, epoch: Epoch, generator: torch.Generator) -> Tensor:
-    """One number ~ Beta(alpha, alpha) per step. From numpy: torch draws no Beta from a generator of one's own."""
+    """Draw one number ~ Beta(alpha, alpha) per step. From numpy: torch draws no Beta from a given generator."""
     return torch.from_numpy(numpy.random.default_rng(generator.initial_seed()).beta(alpha, alpha, epoch.steps))

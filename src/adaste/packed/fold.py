@@ -10,8 +10,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from adaste.packed.node import Epilogue, Node
-from adaste.packed.nodes import Add, Affine, MaxPool, Relu
+from adaste.packed.nodes import Add, Affine, Epilogue, MaxPool, Node, Relu
 
 Sole = Callable[[str], Node | None]
 """The node that makes a value, if that has one user and is not the output."""
@@ -21,9 +20,9 @@ Change = tuple[Node, list[Node]]
 
 
 def fold(nodes: Sequence[Node], output: str) -> tuple[Node, ...]:
-    """Nodes that compute `output` as the given ones do, with as much as possible in each."""
+    """Return nodes that compute `output` as the given ones do, with as much as possible in each."""
     folded = list(nodes)
-    sole, place = _sole(folded, output), 0
+    sole, place = _find_sole(folded, output), 0
     while place < len(folded):
         change = next((found for rule in RULES if (found := rule(folded[place], sole)) is not None), None)
         if change is None:
@@ -32,18 +31,18 @@ def fold(nodes: Sequence[Node], output: str) -> tuple[Node, ...]:
         gone, instead = change
         folded[place : place + 1] = instead
         folded.remove(gone)
-        sole, place = _sole(folded, output), place - 1
+        sole, place = _find_sole(folded, output), place - 1
     return tuple(folded)
 
 
-def _sole(nodes: list[Node], output: str) -> Sole:
+def _find_sole(nodes: list[Node], output: str) -> Sole:
     uses = Counter([name for node in nodes for name in node.inputs] + [output, output])
     makers = {node.output: node for node in nodes}
     return lambda name: makers.get(name) if uses[name] == 1 else None
 
 
-def affine_into_layer(node: Node, sole: Sole) -> Change | None:
-    """A layer takes in a x + b: a (scale x + shift) + b = (a scale) x + (a shift + b)."""
+def fold_affine(node: Node, sole: Sole) -> Change | None:
+    """Fold a x + b into the layer before it: a (scale x + shift) + b = (a scale) x + (a shift + b)."""
     if not isinstance(node, Affine):
         return None
     layer = sole(node.inputs[0])
@@ -59,16 +58,16 @@ def affine_into_layer(node: Node, sole: Sole) -> Change | None:
     return layer, [replace(layer, scale=scale, shift=shift, relu=node.relu, inputs=inputs, output=node.output)]
 
 
-def relu_into_layer(node: Node, sole: Sole) -> Change | None:
-    """The ReLU of a layer, a scale or a sum is done by that."""
+def fold_relu(node: Node, sole: Sole) -> Change | None:
+    """Fold a ReLU into the layer, the scale or the sum before it."""
     if not isinstance(node, Relu):
         return None
     layer = sole(node.inputs[0])
     return (layer, [replace(layer, relu=True, output=node.output)]) if isinstance(layer, Epilogue | Add) else None
 
 
-def sum_into_layer(node: Node, sole: Sole) -> Change | None:
-    """A sum is done by the layer that makes one of its terms; it moves to where the other term is known, too."""
+def fold_sum(node: Node, sole: Sole) -> Change | None:
+    """Fold a sum into the layer that makes one of its terms; it moves to where the other term is known, too."""
     if not isinstance(node, Add):
         return None
     for name, other in (node.inputs, node.inputs[::-1]):
@@ -78,8 +77,8 @@ def sum_into_layer(node: Node, sole: Sole) -> Change | None:
     return None
 
 
-def before_max_pool(node: Node, sole: Sole) -> Change | None:
-    """The maximum of increasing functions is the function of the maximum: a layer before the pool can take it in."""
+def swap_with_max_pool(node: Node, sole: Sole) -> Change | None:
+    """Move an increasing function before a max pool, where a layer can take it in: max f(x) = f(max x)."""
     if not isinstance(node, Affine | Relu) or len(node.inputs) > 1 or not _increases(node):
         return None
     pool = sole(node.inputs[0])
@@ -93,7 +92,7 @@ def before_max_pool(node: Node, sole: Sole) -> Change | None:
 
 
 def _takes_more(node: Node | None) -> TypeGuard[Epilogue]:
-    """Whether nothing comes behind its scale and shift yet."""
+    """Return whether nothing comes behind its scale and shift yet."""
     return isinstance(node, Epilogue) and len(node.inputs) == 1 and not node.relu
 
 
@@ -101,4 +100,4 @@ def _increases(node: Affine | Relu) -> bool:
     return isinstance(node, Relu) or node.scale is None or bool(np.all(node.scale >= 0))
 
 
-RULES = (affine_into_layer, relu_into_layer, before_max_pool, sum_into_layer)
+RULES = (fold_affine, fold_relu, swap_with_max_pool, fold_sum)

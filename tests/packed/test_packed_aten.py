@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from adaste.packed.calls import CALLS
+from adaste.packed.aten import CALLS
 from adaste.packed.graph_builder import BATCH, Builder, Constant, Value
 from adaste.packed.nodes import Affine, AveragePool, Convolution, MaxPool
 

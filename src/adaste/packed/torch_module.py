@@ -11,30 +11,41 @@ from torch.nn import functional as F
 
 from adaste.packed.format import read
 from adaste.packed.graph import INPUT, Graph
-from adaste.packed.node import Array, Epilogue, Node, Weighted
 from adaste.packed.nodes import (
     Add,
     Affine,
+    Array,
     AveragePool,
     Concatenate,
     Convolution,
+    Epilogue,
     Flatten,
     Linear,
     MaxPool,
+    Node,
     Relu,
+    Weighted,
 )
 
 
 def load_packed(path: str | Path) -> "PackedNetwork":
-    """The network in a one-bit file, for images (n, channels, height, width) that are normalised with its mean and std.
+    """Return the network in a one-bit file as a torch module. Nothing in the file is executed.
 
-    A damaged or foreign file is a ValueError that says what is wrong with it; nothing in it is executed.
+    Args:
+        path: a file that `adaste.pack` or `adaste export` wrote.
+
+    Returns:
+        A module for images (n, channels, height, width) that are normalised with `graph.mean` and `graph.std`.
+
+    Raises:
+        ValueError: if the file is damaged or no one-bit file; it says what is wrong.
+        OSError: if the file cannot be read.
     """
     return PackedNetwork(read(path))
 
 
 class PackedNetwork(nn.Module):
-    """Computes the logits of a packed network. Its tensors are buffers: it moves between devices, but does not train.
+    """A packed network as a torch module. Its tensors are buffers: it moves between devices, but does not train.
 
     graph  what the file says: `graph.classes`, `graph.mean`, `graph.std`, `graph.input_shape`, `graph.recipe`.
     """
@@ -47,7 +58,7 @@ class PackedNetwork(nn.Module):
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (n, classes)."""
+        """Return the logits (n, classes)."""
         if images.dim() != 4 or tuple(images.shape[1:]) != self.graph.input_shape:
             channels, height, width = self.graph.input_shape
             raise ValueError(f"images must be (n, {channels}, {height}, {width}), got {tuple(images.shape)}")
@@ -78,21 +89,21 @@ class _Layer(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         if isinstance(self.node, Epilogue):
-            return self._ended(self.node, *inputs)
+            return self._finish(self.node, *inputs)
         return COMPUTATIONS[type(self.node)](self.node, *inputs)
 
-    def _ended(self, node: Epilogue, x: Tensor, residual: Tensor | None = None) -> Tensor:
+    def _finish(self, node: Epilogue, x: Tensor, residual: Tensor | None = None) -> Tensor:
         y = COMPUTATIONS[type(node)](node, x, self.weight)
         if self.scale is not None:
-            y = y * _along(self.scale, y)
+            y = y * _per_channel(self.scale, y)
         if self.shift is not None:
-            y = y + _along(self.shift, y)
+            y = y + _per_channel(self.shift, y)
         if residual is not None:
             y = y + residual
         return F.relu(y) if node.relu else y
 
 
-def _along(channels: Tensor, y: Tensor) -> Tensor:
+def _per_channel(channels: Tensor, y: Tensor) -> Tensor:
     return channels.view(1, -1, *[1] * (y.dim() - 2))
 
 

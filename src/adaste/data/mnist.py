@@ -1,17 +1,19 @@
-"""MNIST and its look-alikes: four idx files, compressed or not."""
+"""Handwritten digits and their look-alikes: MNIST's idx files, and the digits that come with scikit-learn."""
 
 import gzip
+import importlib.util
 import math
 import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste.data.errors import DataError, listing
-from adaste.data.layout import Content, Layout, Part, ready, require_labels
+from adaste.data.dataset import DataError, listing, require_files
+from adaste.data.layout import Content, Layout, Part, part_from_arrays, require_labels
 
 UNSIGNED_BYTES = 0x08
 MOST_BYTES = 1 << 31
@@ -27,7 +29,7 @@ class Idx(Layout):
 
     def files(self, root: Path) -> list[Path]:
         return [
-            _either(root, f"{part}-{content}-ubyte")
+            _find_file(root, f"{part}-{content}-ubyte")
             for part in ("train", "t10k")
             for content in ("images-idx3", "labels-idx1")
         ]
@@ -43,11 +45,11 @@ class Idx(Layout):
         labels = require_labels(read_idx(labels_path, dimensions=1), len(self.classes), labels_path)
         if len(labels) != len(images) or not len(labels):
             raise DataError(f"{labels_path} has {len(labels)} labels, but {images_path.name} has {len(images)} images")
-        return ready(images[..., np.newaxis], labels)
+        return part_from_arrays(images[..., np.newaxis], labels)
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """The array of bytes in an idx file: two zeros, the type, the number of dimensions, their sizes, the values."""
+    """Return the bytes in an idx file: two zeros, the type, the number of dimensions, their sizes, the values."""
     header = 4 + 4 * dimensions
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -70,8 +72,50 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
-def _either(root: Path, name: str) -> Path:
+def _find_file(root: Path, name: str) -> Path:
     for path in (root / name, root / f"{name}.gz"):
         if path.is_file():
             return path
     raise DataError(f"{root} lacks {name} or {name}.gz; found: {listing(root)}")
+
+
+TEST_SIZE = 500
+FILE = "digits.csv.gz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Digits(Layout):
+    """Split once and for all into 1,297 and 500 images with equal shares of every class."""
+
+    roots: tuple[str, ...] = ()
+
+    def find(self, folder: Path) -> Path | None:
+        package = importlib.util.find_spec("sklearn")
+        return Path(package.origin).parent / "datasets" / "data" if package and package.origin else None
+
+    def expected(self) -> str:
+        return (
+            "the package scikit-learn, which brings the images (the extra 'demo': pip install '.[demo]' in a checkout)"
+        )
+
+    def files(self, root: Path) -> list[Path]:
+        require_files(root, [FILE])
+        return [root / FILE]
+
+    def read(self, root: Path, *, progress: bool) -> Content:
+        from sklearn.model_selection import train_test_split  # type: ignore[import-untyped]
+
+        table = np.loadtxt(root / FILE, delimiter=",")
+        pixels, labels = table[:, :-1], table[:, -1].astype(np.int64)
+        train, test, train_labels, test_labels = train_test_split(
+            pixels, labels, test_size=TEST_SIZE, stratify=labels, random_state=0
+        )
+        classes = tuple(str(digit) for digit in range(10))
+        return Content(
+            classes, part_from_arrays(_to_bytes(train), train_labels), part_from_arrays(_to_bytes(test), test_labels)
+        )
+
+
+def _to_bytes(pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    """Scale 0..16 to 0..255."""
+    return np.round(pixels * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8, 1)
