@@ -2,10 +2,12 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,6 +63,30 @@ def test_links_to_files_of_the_repository_lead_there(site: Path) -> None:
             found += 1
             assert Path(os.path.normpath(place.parent / link)).exists(), f"{path.name}: {link}"
     assert found > 20
+
+
+@pytest.mark.parametrize(
+    ("repository", "page", "leads_to"),
+    [
+        (None, "page.md", "../src/file.py"),
+        (None, "reference/page.md", "../../src/file.py"),
+        ("https://example.org/p/", "reference/page.md", "https://example.org/p/blob/main/src/file.py"),
+    ],
+)
+def test_links_out_of_docs_lead_to_the_published_repository_or_the_checkout(
+    repository: str | None, page: str, leads_to: str
+) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
+    pytest.importorskip("latex2mathml", reason="latex2mathml is not installed")
+    up = "../" * (page.count("/") + 1)
+    written = runpy.run_path(str(ROOT / "docs" / "hooks.py"))["on_page_markdown"](
+        f"[a `file`]({up}src/file.py), [a page]({up.removesuffix('../')}other.md#a) and ![a picture](pictures/a.svg)",
+        page=SimpleNamespace(file=SimpleNamespace(src_uri=page)),
+        config=SimpleNamespace(repo_url=repository),
+    )
+    link, rest = written.split(", ")
+    assert link == f'<a href="{leads_to}">a `file`</a>'
+    assert rest == f"[a page]({up.removesuffix('../')}other.md#a) and ![a picture](pictures/a.svg)"
 
 
 @pytest.mark.slow
