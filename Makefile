@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo check test test-all browser bench wheels clean
+.PHONY: demo check test test-all docs browser bench wheels clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -25,6 +25,11 @@ test: .venv/ready .venv/runtime browser
 test-all: test
 	$(BIN)/python -m pytest -n 2 -m thorough
 
+# The documentation as a site that opens without a server.
+docs: .venv/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
 # For the tests of the page; without it they are skipped, and say so.
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
@@ -38,7 +43,7 @@ bench: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[demo,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[demo,dev,docs]'
 	touch $@
 
 # The torch-free runtime, compiled for this machine; again whenever its sources change. Its build folder is kept, so
@@ -56,4 +61,4 @@ wheels: .venv/ready
 	@ls dist
 
 clean:
-	rm -rf .venv build dist runtime/build
+	rm -rf .venv build dist site runtime/build

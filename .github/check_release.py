@@ -1,7 +1,7 @@
 """Check that a tag may be released: python .github/check_release.py v0.1.0
 
-Both packages must have the version that the tag names, the changelog must date it, and both projects must say where
-their repository is.
+Both packages must have the version that the tag names, the changelog must date it, and both projects and the
+documentation must have the address of the repository.
 """
 
 import re
@@ -27,6 +27,8 @@ def problems(tag: str, root: Path = ROOT) -> list[str]:
     for path in PROJECTS:
         if "Repository" not in tomllib.loads((root / path).read_text())["project"].get("urls", {}):
             found.append(f"{path} has no Repository under [project.urls]: write the repository's public address there")
+    if not re.search(r"^repo_url: \S", (root / "mkdocs.yml").read_text(), re.MULTILINE):
+        found.append("mkdocs.yml has no repo_url: write the repository's public address there, links to files need it")
     heading = rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$"
     if not re.search(heading, (root / "CHANGELOG.md").read_text(), re.MULTILINE):
         found.append(f"CHANGELOG.md has no heading '## {version} (YYYY-MM-DD)': write the day of the release there")

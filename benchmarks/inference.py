@@ -44,8 +44,7 @@ def prepare(folder: Path) -> None:
 
     from adaste.models import ImageShape, ResNet
     from adaste.packed.format import to_bytes
-    from adaste.packed.onnx_file import to_onnx
-    from adaste.packed.onnx_int8 import to_int8_onnx, with_real_weights
+    from adaste.packed.onnx import to_int8_onnx, to_onnx, with_real_weights
     from adaste.packed.pack import to_graph
 
     for size, stem, classes in zip(SIZES, ("small", "large"), (10, 1000), strict=True):

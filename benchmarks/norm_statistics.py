@@ -18,7 +18,7 @@ import torch
 from adaste._util.files import write_atomically
 from adaste.data import load
 from adaste.data.augment import Augmentation, Transform
-from adaste.data.augment.base import Spatial
+from adaste.data.augment.spatial import Spatial
 from adaste.runs.checkpoint import Checkpoints
 from adaste.runs.environment import environment
 from adaste.runs.folder import read_recipe
@@ -37,7 +37,7 @@ BATCHES = 50
 
 def settled(transforms: tuple[Transform, ...]) -> tuple[Transform, ...]:
     """What is left of an augmentation in a test: the middle of images where training sees crops of a size."""
-    left = (transform.settled for transform in transforms if isinstance(transform, Spatial))
+    left = (transform.at_evaluation for transform in transforms if isinstance(transform, Spatial))
     return tuple(transform for transform in left if transform is not None)
 
 

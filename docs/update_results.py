@@ -1,14 +1,19 @@
 """Bring the tables and pictures of README and docs up to date with results/: python docs/update_results.py
 
-A table stands between the lines `<!-- results: TABLE FAMILY EPOCHS PLACE... -->` and `<!-- end of results -->` and has
-runs of so many epochs only. `beside-real` is Table 1 with the rows of the long runs alone; `flips FAMILY EPOCHS PLACE`
-has the signs that flip, method by method. Or it begins with `<!-- results: inference RECORD -->` (latencies of
-benchmarks/inference.py), `starts RECORD` (its starts and memory) or `summary RECORD...` (batch 1 and one thread).
+A table stands between the lines `<!-- results: NAME ARGUMENT... -->` and `<!-- end of results -->`. NAME is one of
+
+- a table of the paper, FAMILY EPOCHS PLACE...: the runs of that family with so many epochs. `beside-real` is Table 1
+  with the rows of the long runs alone, `flips` has the signs that flip, method by method. `deployed FAMILY EPOCHS PLACE
+  SIZE RECORD...` has real and one-bit weights side by side: accuracy, bytes and milliseconds;
+- `inference RECORD` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
+  `summary RECORD...` (batch 1 and one thread);
+- `demo`, `step`, `training`, `setup`, `statistics`: the records of `make demo`, benchmarks/step.py, training.py,
+  setup_on_digits.py and own_loop_statistics.py.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,28 +21,47 @@ from statistics import fmean
 from typing import Any
 
 from adaste._util.files import write_atomically
+from adaste.paper.cells import OverSeeds
 from adaste.paper.collection import Run, collect
 from adaste.paper.figures import BESIDE_REAL
+from adaste.paper.report.cell_format import summary as cell_summary
 from adaste.paper.report.curves import TITLES
 from adaste.paper.report.texts.markdown import grid_of_family
 from adaste.paper.setups import place
 from adaste.paper.tables import TABLES, Table, family
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("reproducing", "inference")))
+PAGES = (
+    ROOT / "README.md",
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("demonstration", "own-loop", "method", "speed", "deployment", "inference", "reproducing")
+    ),
+)
 PICTURES = ("overview-cifar10-resnet18", "figure3-released", "long-runs-ours")
+MACHINES = {"xeon-again": "Xeon", "avx2": "EPYC"}
 MARKED = re.compile(r"(<!-- results: ([^>]*) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
 
+def read(name: str) -> dict[str, Any]:
+    """Return a record of results/."""
+    return json.loads((ROOT / "results" / f"{name}.json").read_text())
+
+
 def record(name: str) -> dict[str, Any]:
-    """What benchmarks/inference.py has written."""
-    return json.loads((ROOT / "results" / "benchmarks" / f"inference-{name}.json").read_text())
+    """Return a record of benchmarks/inference.py."""
+    return read(f"benchmarks/inference-{name}")
 
 
 def grid(lines: Sequence[Sequence[str]]) -> str:
     """A table of which the first line is the head."""
     head, *rest = (f"| {' | '.join(line)} |" for line in lines)
     return "\n".join([head, "|" + "---|" * len(lines[0]), *rest]) + "\n"
+
+
+def pair(times: dict[str, float], name: str = "", digits: int = 2) -> str:
+    """Return minimum and median."""
+    return f"{times[f'{name}min']:.{digits}f} / {times[f'{name}median']:.{digits}f}"
 
 
 def factor(times: dict[str, dict[str, float]], ours: str, peers: Sequence[str]) -> str:
@@ -52,7 +76,7 @@ def latencies(name: str) -> str:
     lines = [["size, batch, threads", *engines, "float32", "8-bit"]]
     for row in rows:
         times = row["engines"]
-        cells = [f"{times[engine]['min']:.2f} / {times[engine]['median']:.2f}" for engine in engines]
+        cells = [pair(times[engine]) for engine in engines]
         factors = [
             factor(times, "adaste", ("ONNX Runtime", "OpenVINO")),
             factor(times, "adaste int8", ("ONNX Runtime int8", "OpenVINO int8")),
@@ -68,7 +92,7 @@ def starts(name: str) -> str:
     for engine in small:
         cells = []
         for each in (small[engine], large[engine]):
-            cells += [f"{each['min']:.3f} / {each['median']:.3f}", f"{each['peak_bytes'] / 2**20:.0f}"]
+            cells += [pair(each, digits=3), f"{each['peak_bytes'] / 2**20:.0f}"]
         lines.append([engine, *cells])
     return grid(lines)
 
@@ -79,12 +103,99 @@ def summary(*names: str) -> str:
     for name in names:
         for row in sorted(record(name)["rows"], key=lambda row: row["size"]):
             if (row["batch"], row["threads"]) == (1, 1):
-                columns.setdefault(f"{name.removesuffix('-again')}, {row['size']}x{row['size']}", row["engines"])
+                columns.setdefault(f"{MACHINES[name]}, {row['size']}x{row['size']}", row["engines"])
     lines = [["", *columns]]
     for engine in next(iter(columns.values())):
-        lines.append(
-            [engine, *(f"{times[engine]['min']:.2f} / {times[engine]['median']:.2f}" for times in columns.values())]
-        )
+        lines.append([engine, *(pair(times[engine]) for times in columns.values())])
+    return grid(lines)
+
+
+def deployed(runs: Sequence[Run], chosen_family: str, place_name: str, size: str, *records: str) -> str:
+    """Return real and one-bit weights of a network side by side: accuracy of runs, bytes of files, milliseconds."""
+
+    def accuracy(method: str) -> str:
+        name = f"{chosen_family}-{place_name}-{method}"
+        seeds = [run.result.last_accuracy for run in runs if run.folder.name.rpartition("-")[0] == name]
+        return f"{cell_summary(OverSeeds.of(seeds))} (n = {len(seeds)})"
+
+    def measured(record_name: str) -> tuple[str, dict[str, dict[str, float]]]:
+        found = record(record_name)
+        row = next(row for row in found["rows"] if (row["size"], row["batch"], row["threads"]) == (int(size), 1, 1))
+        rounds = re.search(rf"(\d+) at {size}x{size}", str(found["environment"]["rounds"]))
+        count = int(rounds[1] if rounds else found["environment"]["rounds"]) * found["environment"]["runs_per_round"]
+        return f"ms, {MACHINES[record_name]} (n = {count})", row["engines"]
+
+    files = next(found["files"] for found in map(record, records) if "files" in found)
+    columns = dict(map(measured, records))
+    rows = (
+        ("float32, ONNX Runtime", accuracy("full-precision"), "onnx", "ONNX Runtime"),
+        ("one bit, AdaSTE", accuracy("adaste"), "safetensors", "adaste"),
+        ("one bit, AdaSTE, 8-bit activations", "not measured", "safetensors", "adaste int8"),
+    )
+    lines = [["weights", "test accuracy %", "file", *columns]]
+    for weights, reached, kind, engine in rows:
+        bytes_of_file = f"{files[f'{size}.{kind}'] / 1e6:.2f} MB"
+        lines.append([weights, reached, bytes_of_file, *(pair(times[engine]) for times in columns.values())])
+    return grid(lines)
+
+
+def demo() -> str:
+    """Return what `make demo` printed."""
+    lines = [["method", "test accuracy %", "bits per weight", "bytes as float32", "packed"]]
+    for method in sorted(read("demo/digits")["methods"], key=lambda row: -row["accuracy"]["mean"]):
+        reached = f"{method['accuracy']['mean']:.2f} +- {method['accuracy']['spread']:.2f}"
+        sizes = (f"{method['float32 bytes']:,}", f"{method['packed bytes']:,}")
+        lines.append([method["name"], reached, f"{method['bits per weight']:.0f}", *sizes])
+    return grid(lines)
+
+
+def step() -> str:
+    """Return the cost of a compiled step of every method, as a ratio to torch's fused SGD."""
+
+    def rows(name: str, weights: str, mode: str) -> dict[str, dict[str, Any]]:
+        found = read(f"benchmarks/step-{name}")["rows"]
+        return {row["method"]: row for row in found if (row["weights"], row["mode"]) == (weights, mode)}
+
+    columns = {
+        "H200, bfloat16 weights": rows("h200", "bfloat16", "compiled, CUDA graph"),
+        "H200, float32 weights": rows("h200", "float32", "compiled, CUDA graph"),
+        "CPU, float32 weights": rows("cpu", "float32", "compiled"),
+    }
+    lines = [["method", *columns, "bytes per parameter, float32"]]
+    for method in columns["H200, float32 weights"]:
+        on_cpu = columns["CPU, float32 weights"][method]
+        ratios = (pair(column[method], "ratio_") for column in columns.values())
+        lines.append([method, *ratios, f"{on_cpu['bytes_per_parameter']:.0f}"])
+    return grid(lines)
+
+
+def training() -> str:
+    """Return seconds per epoch of training on an H200."""
+    measured = {row["row"]: row for row in read("benchmarks/training-h200")["rows"]}
+    released = read("preliminary/speed-h200")["rows"][0]["seconds_per_epoch"]
+    lines = [["network", "released AdaSTE code", "adaste"]]
+    for name, before in (("ResNet-18", f"{released}"), ("VGG-16", ""), ("four ResNet-18 at once, per run", "")):
+        lines.append([name, before, pair(measured[name.partition(",")[0]], "epoch_", digits=3)])
+    return grid(lines)
+
+
+def setup_on_digits() -> str:
+    """Return what `adaste.setup` reaches on the digits: a line for each method, a column for network and scale."""
+    means: dict[str, dict[str, str]] = {}
+    for row in read("benchmarks/setup-on-digits-cpu")["rows"]:
+        column = f"{row['network']}, `{row['scale']}`"
+        means.setdefault(f"`{row['method']}`", {})[column] = f"{fmean(row['accuracy']):.1f}"
+    columns = next(iter(means.values()))
+    return grid([["method", *columns], *([method, *found.values()] for method, found in means.items())])
+
+
+def norm_statistics() -> str:
+    """Return the accuracy of the program of docs/own-loop.md with both kinds of BatchNorm statistics."""
+    runs = [run["epochs"] for run in read("benchmarks/own-loop-statistics-cpu")["runs"]]
+    lines = [["epoch", "with running statistics", "with re-estimated ones"]]
+    for epoch in range(4, len(runs[0]) + 1, 4):
+        kinds = ([rows[epoch - 1][kind] for rows in runs] for kind in ("running", "reestimated"))
+        lines.append([f"{epoch}", *(f"{fmean(values):.1f} ({values[0]:.1f})" for values in kinds)])
     return grid(lines)
 
 
@@ -115,10 +226,20 @@ def flips(runs: Sequence[Run], chosen_family: str, place_name: str) -> str:
     return grid([head, *(row for _, row in sorted(rows, reverse=True))])
 
 
-MEASURED = {"inference": latencies, "starts": starts, "summary": summary}
+MEASURED: dict[str, Callable[..., str]] = {
+    "inference": latencies,
+    "starts": starts,
+    "summary": summary,
+    "demo": demo,
+    "step": step,
+    "training": training,
+    "setup": setup_on_digits,
+    "statistics": norm_statistics,
+}
 LONG = replace(TABLES["table1"], rows=tuple(row for row in TABLES["table1"].rows if row.method in BESIDE_REAL))
 OF_RUNS = {
     "flips": flips,
+    "deployed": deployed,
     "beside-real": partial(of_the_paper, LONG),
     **{name: partial(of_the_paper, table) for name, table in TABLES.items()},
 }
@@ -140,7 +261,7 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
 
 def main() -> None:
     """Write what has changed."""
-    from adaste._util.drawing import saved
+    from adaste.paper.drawing import saved
     from adaste.paper.report.canvas import LOOK
     from adaste.paper.report.drawings import drawings
 

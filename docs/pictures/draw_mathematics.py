@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from adaste._util.drawing import saved
 from adaste._util.files import write_atomically
+from adaste.paper.drawing import saved
 from adaste.paper.mathematics.drawings import FIGURES, LOOK
 
 FOLDER = Path(__file__).parent

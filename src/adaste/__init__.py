@@ -45,8 +45,8 @@ if TYPE_CHECKING:  # for type checkers; at run time a name is imported when it i
     from adaste.optim.norm_statistics import reestimate_norms
     from adaste.optim.partition import Partition, binary_weights
     from adaste.optim.summary import inspect_model, summary
-    from adaste.packed.module import load_packed
     from adaste.packed.pack import pack
+    from adaste.packed.torch_module import load_packed
     from adaste.recipes.setup import setup
 
 __version__ = "0.1.0"

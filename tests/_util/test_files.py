@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste._util.files import NotWrittenError, folder_beside, remove_unfinished, write_atomically
+from adaste._util.files import NotWrittenError, atomic_folder, remove_folder, remove_unfinished, write_atomically
 
 FULL = Path("/dev/full")
 
@@ -130,15 +130,40 @@ def test_files_get_the_permissions_of_every_other_file(tmp_path):
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
 
 
-def test_a_folder_beside_is_removed_unless_renamed(tmp_path):
-    with pytest.raises(ValueError), folder_beside(tmp_path / "a") as folder:
+def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
+    with pytest.raises(ValueError), atomic_folder(tmp_path / "a") as folder:
         (folder / "file").write_bytes(b"")
         raise ValueError
     assert _names(tmp_path) == []
-    with folder_beside(tmp_path / "a") as folder:
+    with atomic_folder(tmp_path / "a") as folder:
         (folder / "file").write_bytes(b"")
-        folder.rename(tmp_path / "a")
+        assert not (tmp_path / "a").exists()
+    assert _names(tmp_path) == ["a"] and _names(tmp_path / "a") == ["file"]
+
+
+def test_a_part_of_what_was_written_can_take_the_place(tmp_path):
+    with atomic_folder(tmp_path / "a", "inner") as folder:
+        (folder / "inner" / "deep").mkdir(parents=True)
+        (folder / "other").mkdir()
+    assert _names(tmp_path) == ["a"] and _names(tmp_path / "a") == ["deep"]
+    with pytest.raises(FileNotFoundError), atomic_folder(tmp_path / "b", "inner"):
+        pass
     assert _names(tmp_path) == ["a"]
+
+
+def test_of_two_folders_for_one_place_the_first_stays(tmp_path):
+    with atomic_folder(tmp_path / "a") as slow:
+        (slow / "slow").write_bytes(b"")
+        with atomic_folder(tmp_path / "a") as fast:
+            (fast / "fast").write_bytes(b"")
+    assert _names(tmp_path) == ["a"] and _names(tmp_path / "a") == ["fast"]
+
+
+def test_a_folder_is_removed_with_all_that_is_in_it_and_may_be_gone(tmp_path):
+    (tmp_path / "a" / "deep").mkdir(parents=True)
+    remove_folder(tmp_path / "a")
+    remove_folder(tmp_path / "a")
+    assert _names(tmp_path) == []
 
 
 def test_what_a_killed_process_left_unfinished_is_removed_and_nothing_else(tmp_path):

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste._util.files import folder_beside
-from adaste._util.stale_dirs import BOOT, left_over, temporary_folder
+from adaste._util.files import BOOT, atomic_folder, stale_folders, temporary_folder
 from adaste.data import load
 from adaste.data.cache import FOLDER
 from support.archives import write_cifar10
@@ -23,8 +22,8 @@ pytestmark = pytest.mark.skipif(not BOOT.exists(), reason="this kernel does not 
 WRITER = """
 import sys
 from pathlib import Path
-from adaste._util.files import folder_beside
-with folder_beside(Path(sys.argv[1])) as folder:
+from adaste._util.files import atomic_folder
+with atomic_folder(Path(sys.argv[1])) as folder:
     (folder / "half").write_bytes(b"half")
     print(folder, flush=True)
     sys.stdin.read()
@@ -52,7 +51,7 @@ def test_the_next_writer_removes_what_a_killed_one_has_left_and_nothing_of_a_liv
     with writer_of(tmp_path / "a") as (dying, left), writer_of(tmp_path / "b") as (_, live):
         killed(dying)
         assert (left / "half").exists()
-        with folder_beside(tmp_path / "c") as own, folder_beside(tmp_path / "c") as second:
+        with atomic_folder(tmp_path / "c") as own, atomic_folder(tmp_path / "c") as second:
             assert not left.exists()
             assert (live / "half").exists()
             assert own.is_dir() and second.is_dir()
@@ -82,9 +81,10 @@ def test_names_that_are_not_of_this_kernel_or_no_folders_are_left_alone(tmp_path
     (tmp_path / f".link.{kernel}.12.0123abcd.tmp").symlink_to(tmp_path / "elsewhere")
     (tmp_path / f".file.{kernel}.12.0123abcd.tmp").write_bytes(b"")
     before = sorted(tmp_path.iterdir())
-    assert not list(left_over(tmp_path, "."))
-    with folder_beside(tmp_path / "a"):
+    assert not list(stale_folders(tmp_path, "."))
+    with atomic_folder(tmp_path / "a"):
         pass
+    (tmp_path / "a").rmdir()
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -101,11 +101,11 @@ def test_a_folder_taken_for_left_over_before_it_was_held_is_given_up_for_another
     monkeypatch.setattr(fcntl, "flock", sweeping_first)
     with temporary_folder(tmp_path, ".a.") as folder:
         assert folder.is_dir()
-        assert not list(left_over(tmp_path, "."))
+        assert not list(stale_folders(tmp_path, "."))
     assert not list(tmp_path.iterdir())
 
 
-def test_where_there_are_no_locks_nothing_is_ever_taken_for_left_over(tmp_path: Path, monkeypatch) -> None:
+def test_where_there_are_no_locks_nothing_is_ever_taken_for_stale_folders(tmp_path: Path, monkeypatch) -> None:
     def unsupported(lock: int, operation: int) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
@@ -114,7 +114,7 @@ def test_where_there_are_no_locks_nothing_is_ever_taken_for_left_over(tmp_path: 
         temporary = temporary_folder(tmp_path, ".a.")
         folder = temporary.__enter__()
     assert folder.is_dir()
-    assert not list(left_over(tmp_path, ".")), "locks may have become possible since"
+    assert not list(stale_folders(tmp_path, ".")), "locks may have become possible since"
     temporary.__exit__(None, None, None)
     assert not list(tmp_path.iterdir())
 
@@ -124,7 +124,7 @@ def test_many_writers_and_sweepers_at_once_never_lose_a_folder(tmp_path: Path) -
 
     def write() -> None:
         for number in range(40):
-            with folder_beside(tmp_path / "a") as folder:
+            with atomic_folder(tmp_path / "a") as folder:
                 (folder / "file").write_bytes(b"")
                 if not (folder / "file").exists():
                     lost.append(number)
@@ -135,13 +135,12 @@ def test_many_writers_and_sweepers_at_once_never_lose_a_folder(tmp_path: Path) -
     for thread in threads:
         thread.join()
     assert not lost
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_system_without_locks_of_this_kind_writes_all_the_same(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows, which has no such file either
-    monkeypatch.setattr("adaste._util.stale_dirs.BOOT", tmp_path / "no such file")
-    with folder_beside(tmp_path / "data") as folder:
+    monkeypatch.setattr("adaste._util.files.BOOT", tmp_path / "no such file")
+    with atomic_folder(tmp_path / "data") as folder:
         (folder / "content").touch()
-        folder.rename(tmp_path / "data")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]

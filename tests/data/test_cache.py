@@ -12,7 +12,7 @@ import pytest
 from adaste._util.files import NotWrittenError
 from adaste.data import DataError, load
 from adaste.data.cache import FOLDER, MANIFEST
-from adaste.data.pictures import DECODING
+from adaste.data.folders import DECODING
 from support.archives import write_cifar10, write_class_folders, write_imagenette, write_mnist, write_tiny_imagenet
 
 ARRAYS = ["test-images.npy", "test-labels.npy", "train-images.npy", "train-labels.npy"]
@@ -42,7 +42,7 @@ def test_images_are_decoded_once(folder, monkeypatch):
 def test_files_are_hashed_once_as_long_as_they_do_not_change(folder, monkeypatch):
     first = load("cifar10", folder)
     with monkeypatch.context() as patched:
-        patched.setattr("adaste.data.digests._file_hash", lambda path: pytest.fail("hashed again"))
+        patched.setattr("adaste.data.cache._file_hash", lambda path: pytest.fail("hashed again"))
         assert load("cifar10", folder).digest == first.digest
     path = folder / "cifar-10-batches-bin" / "data_batch_1.bin"
     os.utime(path, ns=(0, 0))

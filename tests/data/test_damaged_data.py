@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaste.data import DataError, Dataset, Split, load
-from adaste.data.idx import read_idx
-from adaste.data.pickles import read_dictionary
+from adaste.data.cifar import read_dictionary
+from adaste.data.mnist import read_idx
 from support.archives import (
     write_cifar10,
     write_cifar100,

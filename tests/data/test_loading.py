@@ -11,7 +11,7 @@ from PIL import Image
 
 from adaste.data import SOURCES, DataError, available, data_folder, load, source_named, subset
 from adaste.data.cache import FOLDER
-from adaste.data.pictures import read_square
+from adaste.data.folders import read_square
 from support.archives import (
     CIFAR10_NAMES,
     CIFAR100_NAMES,

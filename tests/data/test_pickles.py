@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaste.data import DataError
-from adaste.data.pickles import read_dictionary
+from adaste.data.cifar import read_dictionary
 
 
 def test_pickled_bytes_are_decoded_in_one_way_only(tmp_path):

@@ -1,4 +1,4 @@
-"""The code that README, docs/training.md and docs/own-loop.md print does what they say."""
+"""The code that README and the pages of docs print does what they say."""
 
 import re
 from functools import partial
@@ -126,3 +126,14 @@ def test_the_method_of_the_page_on_own_loops_keeps_latents_from_growing() -> Non
     bounded = names["Bounded"](bound=0.5)
     latent, grad = torch.tensor([0.4, 0.6, 0.6, -0.6]), torch.tensor([-1.0, -1.0, 1.0, 1.0])
     assert bounded.gradient(grad, latent, bounded.weight(latent, latent)).tolist() == [-1.0, 0.0, 1.0, 0.0]
+
+
+def test_the_example_of_the_page_on_deployment_runs_a_packed_network(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("adaste_runtime", reason="adaste-runtime is not installed")
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    model, images = nn.Sequential(*_layers(1, 4), nn.Flatten(), nn.Linear(64, 3)).eval(), torch.randn(5, 1, 8, 8)
+    adaste.pack(model, images, path="digits.safetensors", allow_float=True)
+    names = {"images": images.numpy()}
+    exec(python_of("docs/deployment.md"), names)
+    torch.testing.assert_close(torch.from_numpy(names["logits"]), model(images).detach(), rtol=1e-4, atol=1e-4)

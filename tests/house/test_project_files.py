@@ -26,6 +26,7 @@ def ready(tmp_path: Path) -> Path:
         (tmp_path / folder / "pyproject.toml").write_text(
             '[project]\nname = "p"\n[project.urls]\nRepository = "https://example.org/p"\n'
         )
+    (tmp_path / "mkdocs.yml").write_text("site_name: p\nrepo_url: https://example.org/p\n")
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (2026-12-01)\n\n- All.\n")
     return tmp_path
 
@@ -48,8 +49,9 @@ def test_a_tag_that_one_package_does_not_have_is_refused_with_its_file(ready: Pa
 def test_a_release_without_a_day_or_an_address_is_refused(ready: Path) -> None:
     (ready / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (unreleased)\n")
     (ready / "pyproject.toml").write_text('[project]\nname = "p"\n')
-    address, day = problems("v1.2.3", ready)
-    assert address.startswith("pyproject.toml ") and day.startswith("CHANGELOG.md ")
+    (ready / "mkdocs.yml").write_text("site_name: p\n")
+    places = [problem.split()[0] for problem in problems("v1.2.3", ready)]
+    assert places == ["pyproject.toml", "mkdocs.yml", "CHANGELOG.md"]
 
 
 def test_both_packages_have_one_version() -> None:

@@ -16,8 +16,8 @@ from adaste.cli import main
 from adaste.data import load
 from adaste.data.augment import Augmentation
 from adaste.packed.format import to_bytes
-from adaste.packed.node import Weighted
-from adaste.packed.onnx_int8 import to_int8_onnx
+from adaste.packed.nodes import Weighted
+from adaste.packed.onnx import to_int8_onnx
 from adaste.runs.evaluate import network_of_run, restore
 from adaste.runs.export import export, graph_of_run
 from adaste.runs.folder import read_result

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from adaste.packed.format import from_bytes, to_bytes
-from adaste.packed.module import PackedNetwork
+from adaste.packed.torch_module import PackedNetwork
 from support.packed_files import taken_apart
 from support.packed_networks import every_operation, tiny_graph
 

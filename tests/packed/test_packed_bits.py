@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaste.packed.bits import pack_signs, row_bytes, unpack_signs, unused_bits_are_zero
+from adaste.packed.nodes import pack_signs, row_bytes, unpack_signs, unused_bits_are_zero
 
 modest = settings(deadline=None, derandomize=True, max_examples=80)
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 40), st.integers(0, 2**32 - 1))

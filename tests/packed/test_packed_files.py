@@ -12,9 +12,8 @@ from safetensors.numpy import load as load_safetensors
 import adaste
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.packed.graph import Graph
-from adaste.packed.node import LARGEST
-from adaste.packed.nodes import Flatten, MaxPool
-from adaste.packed.safetensors import read_container, short, write_container
+from adaste.packed.nodes import LARGEST, Flatten, MaxPool
+from adaste.packed.safetensors import read_container, shorten, write_container
 from support.packed_files import Parts, taken_apart, with_header
 from support.packed_networks import every_operation, tiny_graph
 
@@ -84,8 +83,8 @@ def test_tensors_of_no_side_and_of_four_and_without_a_number_come_back(shape: tu
 
 
 def test_errors_quote_at_most_100_characters() -> None:
-    assert short("x" * 98) == repr("x" * 98)
-    assert short("x" * 99) == "'" + "x" * 96 + "..."
+    assert shorten("x" * 98) == repr("x" * 98)
+    assert shorten("x" * 99) == "'" + "x" * 96 + "..."
 
 
 # --- files that are no files

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaste.packed.folding import fold
+from adaste.packed.fold import fold
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.packed.graph import Graph
-from adaste.packed.node import Epilogue
-from adaste.packed.nodes import Affine, Convolution, MaxPool, Relu
+from adaste.packed.nodes import Affine, Convolution, Epilogue, MaxPool, Relu
 from support.packed_networks import RandomGraph, assert_same, computed, images_for, tiny_graph
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "read_packed.py"
@@ -67,7 +66,7 @@ def test_the_reader_in_numpy_computes_the_same(seed, steps):
 @given(seeds, steps)
 def test_onnxruntime_computes_the_same(seed, steps):
     runtime = pytest.importorskip("onnxruntime")
-    from adaste.packed.onnx_file import to_onnx
+    from adaste.packed.onnx import to_onnx
 
     graph = RandomGraph(seed, traced=False).graph(steps)
     session = runtime.InferenceSession(to_onnx(graph), providers=["CPUExecutionProvider"])

@@ -11,7 +11,7 @@ from PIL import Image
 
 import adaste
 from adaste._util.untrusted import BEGINNINGS
-from adaste.data.pictures import read_square
+from adaste.data.folders import read_square
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.runs.evaluate import network_of_run
 from adaste.runs.export import export

@@ -15,9 +15,9 @@ from torch.nn import functional as F
 import adaste
 from adaste.models import MLP, VGG, ImageShape, ResNet
 from adaste.packed.format import from_bytes
-from adaste.packed.module import PackedNetwork
-from adaste.packed.node import Weighted
-from adaste.packed.onnx_file import to_onnx
+from adaste.packed.nodes import Weighted
+from adaste.packed.onnx import to_onnx
+from adaste.packed.torch_module import PackedNetwork
 from adaste.training.network import in_precision
 from support.packed_networks import OTHER_FORMS, Function, assert_same, binarized, in_another_form, logits_of
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from adaste.packed.format import KEYS, from_bytes, to_bytes
 from adaste.packed.graph import MOST_NODES
-from adaste.packed.node import LARGEST
-from adaste.packed.nodes import OPERATIONS
+from adaste.packed.nodes import LARGEST, OPERATIONS
 from adaste.packed.safetensors import LARGEST_HEADER
 from support.packed_files import taken_apart
 from support.packed_networks import tiny_graph

@@ -129,7 +129,7 @@ def test_a_recipe_of_another_version_is_a_problem_that_says_what_is_unknown(tmp_
     (folder / "recipe.json").write_text(json.dumps({**plain, "entropy": 1}))
     assert "entropy is no field of Recipe" in only_problem(tmp_path)
     (folder / "recipe.json").write_text(json.dumps({**plain, "estimator": {"kind": "Later"}}))
-    assert "unknown kind 'Later'" in only_problem(tmp_path)
+    assert "class Later is not installed" in only_problem(tmp_path)
     (folder / "environment.json").write_text(json.dumps([{"adaste": "9.1"}]))
     assert only_problem(tmp_path).endswith(f"; it was made by adaste 9.1, and this is {__version__}")
 

@@ -12,8 +12,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from adaste.estimators.maps import sign
 from adaste.packed.graph import INPUT, Graph
-from adaste.packed.module import PackedNetwork
-from adaste.packed.node import Node, Shape
 from adaste.packed.nodes import (
     OPERATIONS,
     Add,
@@ -24,8 +22,11 @@ from adaste.packed.nodes import (
     Flatten,
     Linear,
     MaxPool,
+    Node,
     Relu,
+    Shape,
 )
+from adaste.packed.torch_module import PackedNetwork
 
 LAYERS = nn.Conv2d | nn.Linear
 

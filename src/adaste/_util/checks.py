@@ -1,8 +1,12 @@
-"""Checks of the numbers a user gives: each raises a ValueError that says what, why, given and allowed."""
+"""Checks of what a user gives: numbers, and names of parameters.
+
+Each raises an error that says what is wrong, why, what was given and what is allowed.
+"""
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -10,10 +14,10 @@ from torch import Tensor
 
 @runtime_checkable
 class Bounded(Protocol):
-    """What takes many values, as a schedule does."""
+    """A value that changes, as a schedule does."""
 
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest of them."""
+        """Return the smallest and the largest of its values."""
 
 
 def require(
@@ -71,13 +75,45 @@ def require_kind(name: str, value: Any, kind: type, *, optional: bool = False) -
 
 
 def with_article(name: str) -> str:
-    """The name of a class with "a" or "an" before it; one that begins with two capitals is spelt: an SGD, a VGG."""
+    """Return a class's name with "a" or "an" before it; one that begins with two capitals is spelt: an SGD, a VGG."""
     vowels = "AEFHILMNORSX" if name[:2].isupper() else "AEIO"
     return f"{'an' if name[0] in vowels else 'a'} {name}"
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """The known names that look like `name`, as the end of an error message; empty where none does."""
+    """Return the known names that look like `name`, as the end of an error message; empty if none does."""
     originals = {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.lower(), originals, n=3, cutoff=0.4)
     return f"; near it: {', '.join(originals[other] for other in close)}" if close else ""
+
+
+_SHOWN = 8
+"""Names in a message."""
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern of fnmatch is one of the parameter's name, or of a module's that the parameter is in."""
+    return any(fnmatchcase(part, pattern) for part in _with_modules(name))
+
+
+def no_match(role: str, pattern: object, names: Iterable[str]) -> ValueError:
+    """Return the error for a pattern, or another test, that takes none of the parameters called `names`."""
+    names = list(names)
+    known = dict.fromkeys(part for name in names for part in (name, *_with_modules(name)))
+    return ValueError(
+        f"the {role} pattern {pattern!r} matches none of the {len(names)} parameters, nor a module that holds some"
+        f"{near(pattern, known) if isinstance(pattern, str) else ''}; there are {listed(names)}"
+    )
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as a message shows them: the first few, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _with_modules(name: str) -> Iterator[str]:
+    """Return the names of all modules around a parameter, and its own: a, a.b, a.b.weight."""
+    parts = name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))

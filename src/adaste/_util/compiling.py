@@ -16,19 +16,19 @@ T = TypeVar("T")
 
 
 def own_copy(function: Callable[P, T]) -> Callable[P, T]:
-    """The same function with a code object of its own."""
+    """Return the same function with a code object of its own."""
     known = cast("Any", function)
     return cast("Callable[P, T]", FunctionType(known.__code__.replace(), known.__globals__, known.__name__))
 
 
 def compiled_method(method: Callable[P, T]) -> Callable[P, T]:
-    """A bound method, compiled for its object alone."""
+    """Return a bound method compiled for its object alone."""
     assert isinstance(method, MethodType)
     return torch.compile(MethodType(own_copy(method.__func__), method.__self__), dynamic=False)
 
 
 def untraced(function: Callable[P, T]) -> Callable[P, T]:
-    """`function`, which compiled code calls as it is: the compiler does not look into it.
+    """Return `function` in a form that compiled code calls without tracing it.
 
     For methods of an optimizer: what they write into its attributes, such as a count of steps, the compiler would drop.
     """

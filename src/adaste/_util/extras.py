@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 
 class MissingPackageError(ImportError):
-    """A package that this use needs is not there."""
+    """An optional package is not installed."""
 
 
 @contextmanager
 def needs(package: str, *, extra: str, purpose: str) -> Iterator[None]:
-    """Inside, what cannot be imported is said to be missing for a purpose, and how it is installed."""
+    """Turn an ImportError of the block into an error that names the purpose, the package and how to install it."""
     try:
         yield
     except ImportError as error:
@@ -20,5 +20,5 @@ def needs(package: str, *, extra: str, purpose: str) -> Iterator[None]:
 
 
 def how_to_install(extra: str) -> str:
-    """An extra by its name, and the command: from a checkout, since a package index may have another `adaste`."""
+    """Return how to install an extra: from a checkout, since a package index may have another `adaste`."""
     return f"it comes with the extra {extra!r}, in a checkout of adaste: pip install '.[{extra}]'"

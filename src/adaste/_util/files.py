@@ -1,4 +1,11 @@
-"""Files and folders that are whole or not there: written beside their place and renamed into it."""
+"""Files and folders that are whole or not there, and the locks of folders.
+
+Files and folders are written beside their place and renamed into it. Whoever makes a temporary folder holds the
+kernel's lock on it, which ends with the process whatever happens to that: a folder whose lock is free was left behind,
+and the next writer removes it. Machines that share a file system may not see each other's locks, so a folder's name
+also says which start of which kernel it is of, and only folders of this one are looked at. Those of other machines, and
+of before a restart, stay.
+"""
 
 import errno
 import os
@@ -7,11 +14,12 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import IO, BinaryIO, Self
 
-from adaste._util.stale_dirs import left_over, temporary_folder
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""The kernel's name for its present start."""
 
 UNFINISHED = re.compile(r"\..+\.\d+\.[0-9a-f]{8}\.tmp")
 """The names of files and folders that are being written."""
@@ -22,7 +30,7 @@ class NotWrittenError(OSError):
 
     @classmethod
     def because(cls, error: OSError, what: str, after: str = "") -> Self:
-        """The error that says `what` could not be done and why, and what that leaves behind."""
+        """Return the error that says what could not be done, why, and what that leaves behind."""
         return cls(error.errno, f"could not {what} ({error.strerror or error}){f'; {after}' if after else ''}")
 
 
@@ -53,6 +61,11 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
         unfinished.unlink(missing_ok=True)
 
 
+def _sibling(path: Path) -> Path:
+    """Return a name beside `path`. Not from tempfile: the file gets the permissions that the user's umask gives."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+
+
 def _takes_bytes_as_they_come(path: Path) -> bool:
     try:
         mode = path.stat().st_mode
@@ -77,24 +90,12 @@ def _give(content: bytes | Callable[[BinaryIO], object], file: BinaryIO) -> None
 
 
 def append(path: Path, content: bytes) -> None:
-    """Add `content` to the end of a file, which is made where there is none."""
+    """Add `content` to the end of a file, which is created if it is missing."""
     try:
         with path.open("ab") as file:
             file.write(content)
     except OSError as error:
         raise NotWrittenError.because(error, f"add to {path}", "its end may be incomplete") from error
-
-
-@contextmanager
-def folder_beside(path: Path) -> Iterator[Path]:
-    """An empty folder beside `path`, to be renamed to it when it is complete; else removed at the end.
-
-    Those that killed processes have left there are removed first.
-    """
-    for folder in left_over(path.parent, "."):
-        shutil.rmtree(folder, ignore_errors=True)
-    with temporary_folder(path.parent, f".{path.name}.") as folder:
-        yield folder
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -107,6 +108,136 @@ def remove_unfinished(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _sibling(path: Path) -> Path:
-    """Not from tempfile: what is made here gets the permissions the user's umask gives to everything else."""
-    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+@contextmanager
+def atomic_folder(path: Path, part: str = "") -> Iterator[Path]:
+    """Yield an empty folder beside `path`; at the end it, or the `part` of it, is renamed to `path`.
+
+    So a folder at `path` is complete. If the block raises, nothing is left. If another process has made `path` in the
+    meantime, that one stays.
+    """
+    with _folder_beside(path) as folder:
+        yield folder
+        try:
+            (folder / part).rename(path)
+        except OSError:
+            if not path.is_dir():
+                raise
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that no other process finds half of it; it may be gone already."""
+    with _folder_beside(path) as folder, suppress(FileNotFoundError):
+        path.rename(folder / path.name)
+
+
+@contextmanager
+def _folder_beside(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; those that killed processes have left there are removed first."""
+    for folder in stale_folders(path.parent, "."):
+        shutil.rmtree(folder, ignore_errors=True)
+    with temporary_folder(path.parent, f".{path.name}.") as folder:
+        yield folder
+
+
+@contextmanager
+def temporary_folder(parent: Path, prefix: str, mode: int = 0o777) -> Iterator[Path]:
+    """Yield a new folder in `parent` whose name begins with `prefix`; it is removed at the end."""
+    folder, lock = _make_folder(parent, prefix, mode)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def stale_folders(parent: Path, prefix: str) -> Iterator[Path]:
+    """Yield the temporary folders that dead processes of this user have left, each while its lock is held."""
+    kernel = _kernel_start()
+    names = re.compile(rf"{re.escape(prefix)}.*{kernel}\.\d+\.[0-9a-f]{{8}}\.tmp", re.DOTALL)
+    try:
+        found = [path for path in parent.iterdir() if kernel and names.fullmatch(path.name)]
+    except OSError:  # a folder that cannot be listed may still be written to
+        return
+    for folder in found:
+        lock = _lock_folder(folder)
+        if lock is not None:
+            try:
+                yield folder
+            finally:
+                os.close(lock)
+
+
+def _make_folder(parent: Path, prefix: str, mode: int) -> tuple[Path, int | None]:
+    # Not from tempfile: the folder gets the permissions the user's umask gives to everything else.
+    own = f"{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    kernel = _kernel_start()
+    if kernel is not None:
+        folder = parent / f"{prefix}{kernel}.{own}"
+        folder.mkdir(mode)
+        lock = _lock_folder(folder)
+        if lock is not None:
+            return folder, lock
+        # No locks here, or another process has taken it for left over before it was held.
+        shutil.rmtree(folder, ignore_errors=True)
+    folder = parent / f"{prefix}{own}"
+    folder.mkdir(mode)
+    return folder, None
+
+
+def _kernel_start() -> str | None:
+    """Return a name for this start of this kernel, the same in all its containers; None if it has none."""
+    try:
+        return BOOT.read_text(encoding="ascii").strip().replace("-", "")[:12]
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _lock_folder(folder: Path) -> int | None:
+    """Return an open file that holds a folder's lock; None if it cannot be had or the folder is gone."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        if try_lock(lock):
+            there = folder.lstat()  # another process may have removed it after it was opened
+            if os.path.samestat(there, os.fstat(lock)) and there.st_uid == os.geteuid():
+                return lock
+    except OSError:
+        pass
+    os.close(lock)
+    return None
+
+
+def try_lock(file: int | IO[bytes] | IO[str]) -> bool:
+    """Lock an open file until it is closed. Return False if another process has the lock."""
+    import fcntl  # not on Windows
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class TakenError(RuntimeError):
+    """Another process is at work in a folder."""
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock during the block. Raise TakenError if another process has it."""
+    with (folder / ".lock").open("w") as lock:
+        if not try_lock(lock):
+            raise TakenError(f"another process trains in {folder}: wait for it, or use another folder")
+        yield
+
+
+def is_taken(folder: Path) -> bool:
+    """Return whether a process holds the folder's lock now."""
+    try:
+        with alone_in(folder):
+            return False
+    except TakenError:
+        return True

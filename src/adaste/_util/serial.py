@@ -28,8 +28,16 @@ DEEPEST = 50
 """Levels of nesting in JSON; recipes have about five."""
 
 
+class UnknownKindError(ValueError):
+    """JSON names a class that is not admitted, `kind`: it may be that of a package that is not installed."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 def added(default: T) -> T:
-    """A field that a class has gained: `describe` tells it only where it differs from its default.
+    """Return a field that a class gained later: `describe` contains it only if it differs from its default.
 
     So what was described before the class had it is described alike, and can be read where the class lacks it.
     """
@@ -37,7 +45,7 @@ def added(default: T) -> T:
 
 
 def describe(value: Any) -> Any:
-    """Nested frozen dataclasses as plain data (what JSON and a weights-only checkpoint can hold)."""
+    """Return nested frozen dataclasses as plain data, which JSON and weights-only checkpoints can hold."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
         told = {
@@ -52,14 +60,14 @@ def describe(value: Any) -> Any:
 
 
 def to_plain(value: Any) -> Any:
-    """`value` as dictionaries, lists, numbers, text and None; refuses what cannot be read back."""
+    """Return `value` as dictionaries, lists, numbers, text and None. Raise ValueError if it cannot be read back."""
     plain = describe(value)
     _check_plain(plain, type(value).__name__)
     return plain
 
 
 def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any, where: str = "") -> Any:
-    """What `to_plain` was given; fields with a default may be missing.
+    """Return the value that `to_plain` was given; fields with a default may be missing.
 
     admitted   the classes that may be made, by name.
     expected   the type the value must have, written as in an annotation.
@@ -67,26 +75,27 @@ def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any,
     """
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if isinstance(kind, str) and kind in admitted and not admits(expected, admitted[kind]):
-        raise ValueError(f"{_place(where)} must be {in_words(expected)}, got {with_article(kind)}")
+        raise ValueError(f"{_name_place(where)} must be {describe_type(expected)}, got {with_article(kind)}")
     if isinstance(kind, str) and kind not in admitted:
-        raise ValueError(f"{_place(where)} is of an unknown kind {kind!r}{suitable(kind, expected, admitted)}")
-    return _checked(_made(plain, admitted, where), expected, where)
+        known = suggest_classes(kind, expected, admitted)
+        raise UnknownKindError(kind, f"{_name_place(where)} is of an unknown kind {kind!r}{known}")
+    return _check_type(_make(plain, admitted, where), expected, where)
 
 
 def to_json(value: Any) -> str:
-    """`to_plain` as text for people to read."""
+    """Return `to_plain` as indented JSON."""
     return json.dumps(to_plain(value), indent=2, allow_nan=False)
 
 
 def from_json(text: str, admitted: Mapping[str, type], *, expected: Any = Any) -> Any:
-    """What `to_json` was given."""
-    return from_plain(parsed(text), admitted, expected=expected)
+    """Return the value that `to_json` was given."""
+    return from_plain(parse_json(text), admitted, expected=expected)
 
 
-def parsed(text: str) -> Any:
-    """What JSON says, which may not say a thing twice nor be nested endlessly."""
+def parse_json(text: str) -> Any:
+    """Return the content of JSON. Raise ValueError if a key is given twice or it is nested too deeply."""
     try:
-        plain = json.loads(text, object_pairs_hook=_unique)
+        plain = json.loads(text, object_pairs_hook=_refuse_twice)
     except RecursionError:
         raise ValueError("this JSON is nested too deeply") from None
     _require_shallow(plain)
@@ -94,7 +103,7 @@ def parsed(text: str) -> Any:
 
 
 def _require_shallow(plain: Any) -> None:
-    """An error beyond DEEPEST levels, whatever limit on recursion other code has set."""
+    """Raise ValueError beyond DEEPEST levels, whatever limit on recursion other code has set."""
     level = [plain]
     for _ in range(DEEPEST):
         level = [part for value in level if isinstance(value, dict | list) for part in _parts(value)]
@@ -108,27 +117,27 @@ def _parts(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of the canonical JSON (sorted keys, no spaces), in hexadecimal; equal values have equal digests.
+    """Return the SHA-256 of the canonical JSON (sorted keys, no spaces), in hexadecimal; equal values have the same.
 
     Fields that have their default value are left out: a class may gain fields, and what it described before keeps its
     digest.
     """
     to_plain(value)  # an error where it is not plain
-    text = json.dumps(_canonical(_essential(value)), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(_canonicalise(_drop_defaults(value)), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _essential(value: Any) -> Any:
-    """`value` as plain data, without fields that have their default value."""
+def _drop_defaults(value: Any) -> Any:
+    """Return `value` as plain data, without fields that have their default value."""
     if dataclasses.is_dataclass(value):
         parts = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        told = {field.name: _essential(part) for field, part in parts if part != field.default}
+        told = {field.name: _drop_defaults(part) for field, part in parts if part != field.default}
         return {"kind": type(value).__name__, **told}
-    return [_essential(part) for part in value] if isinstance(value, tuple | list) else value
+    return [_drop_defaults(part) for part in value] if isinstance(value, tuple | list) else value
 
 
 def brief(value: Any) -> str:
-    """A value in few words: of an object what differs from its defaults."""
+    """Return a value in few words: an object with the fields that differ from their defaults."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         told = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
         parts = [f"{field.name}={brief(part)}" for field, part in told if part != field.default]
@@ -141,23 +150,23 @@ def brief(value: Any) -> str:
 def require_types(value: Any) -> None:
     """Check the fields of a dataclass against their annotations."""
     for name, hint in field_types(type(value)).items():
-        _checked(getattr(value, name), hint, name)
+        _check_type(getattr(value, name), hint, name)
 
 
 def field_types(kind: type) -> dict[str, Any]:
-    """The fields of a dataclass with the types their annotations stand for."""
+    """Return the fields of a dataclass with the types their annotations stand for."""
     hints = _hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """The annotations of a class, resolved once: that takes longer than all checks."""
+    """Return the annotations of a class, resolved once: that takes longer than all checks."""
     return get_type_hints(kind)
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value has the type an annotation stands for; a whole number is a float, too, but never a bool."""
+    """Return whether a value has an annotation's type; a whole number is a float, too, but never a bool."""
     if hint is Any:
         return True
     if get_origin(hint) in (Union, types.UnionType):
@@ -170,7 +179,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def admits(hint: Any, kind: type) -> bool:
-    """Whether an annotation admits instances of a dataclass."""
+    """Return whether an annotation admits instances of a dataclass."""
     if hint is Any:
         return True
     if get_origin(hint) in (Union, types.UnionType):
@@ -178,24 +187,24 @@ def admits(hint: Any, kind: type) -> bool:
     return isinstance(hint, type) and issubclass(kind, hint)
 
 
-def suitable(name: str, hint: Any, admitted: Mapping[str, type]) -> str:
-    """The classes that an annotation admits, those first that look like `name`, as the end of an error message."""
+def suggest_classes(name: str, hint: Any, admitted: Mapping[str, type]) -> str:
+    """Return the classes that an annotation admits as the end of an error message, those like `name` first."""
     known = [other for other, kind in admitted.items() if hint is not Any and admits(hint, kind)]
     return f"{near(name, known)} (there are: {', '.join(known)})" if known else near(name, admitted)
 
 
-def in_words(hint: Any) -> str:
-    """A type in words. What JSON cannot hold (the tensor a schedule becomes) is left out."""
+def describe_type(hint: Any) -> str:
+    """Return a type in words. What JSON cannot hold (the tensor a schedule becomes) is left out."""
     if get_origin(hint) in (Union, types.UnionType):
         parts = [
             part for part in get_args(hint) if _NAMES.get(part) or get_origin(part) or dataclasses.is_dataclass(part)
         ]
-        return " or ".join(in_words(part) for part in parts)
+        return " or ".join(describe_type(part) for part in parts)
     if get_origin(hint) is tuple:
         first, *others = get_args(hint)
         if others == [Ellipsis]:
-            return f"a list, each of it {in_words(first)}"
-        return f"a list of {1 + len(others)}: {', '.join(in_words(part) for part in (first, *others))}"
+            return f"a list, each of it {describe_type(first)}"
+        return f"a list of {1 + len(others)}: {', '.join(describe_type(part) for part in (first, *others))}"
     return _NAMES.get(hint) or with_article(hint.__name__)
 
 
@@ -205,79 +214,81 @@ def _elements_fit(value: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
     return len(value) == len(hints) and all(fits(part, hint) for part, hint in zip(value, hints, strict=True))
 
 
-def _made(plain: Any, admitted: Mapping[str, type], where: str) -> Any:
+def _make(plain: Any, admitted: Mapping[str, type], where: str) -> Any:
     if isinstance(plain, dict):
-        return _object(plain, admitted, where)
+        return _make_object(plain, admitted, where)
     if isinstance(plain, list):
-        return tuple(_made(part, admitted, _under(where, str(index))) for index, part in enumerate(plain))
+        return tuple(_make(part, admitted, _join_path(where, str(index))) for index, part in enumerate(plain))
     _check_scalar(plain, where)
     return plain
 
 
-def _object(plain: dict[str, Any], admitted: Mapping[str, type], where: str) -> Any:
+def _make_object(plain: dict[str, Any], admitted: Mapping[str, type], where: str) -> Any:
     kind = plain.get("kind")
     if not isinstance(kind, str):
-        raise ValueError(f'{_place(where)} must name its class, {{"kind": ...}}, got {_short(plain)}')
+        raise ValueError(f'{_name_place(where)} must name its class, {{"kind": ...}}, got {_shorten(plain)}')
     if kind not in admitted:
-        raise ValueError(f"{_place(where)} is of an unknown kind {kind!r}{near(kind, admitted)}")
+        raise UnknownKindError(kind, f"{_name_place(where)} is of an unknown kind {kind!r}{near(kind, admitted)}")
     hints = field_types(admitted[kind])
     given = {name: part for name, part in plain.items() if name != "kind"}
     for name in given:
         if name not in hints:
-            place = _under(where, name)
+            place = _join_path(where, name)
             raise ValueError(f"{place} is no field of {kind}{near(name, hints)} (fields: {', '.join(hints)})")
     for field in dataclasses.fields(admitted[kind]):
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and field.name not in given:
             raise ValueError(
-                f"{_under(where, field.name)} is missing: {with_article(kind)} needs it{near(field.name, given)}"
+                f"{_join_path(where, field.name)} is missing: {with_article(kind)} needs it{near(field.name, given)}"
             )
     parts = {
-        name: from_plain(part, admitted, expected=hints[name], where=_under(where, name))
+        name: from_plain(part, admitted, expected=hints[name], where=_join_path(where, name))
         for name, part in given.items()
     }
     try:
         return admitted[kind](**parts)
     except ValueError as error:
-        raise ValueError(f"{_place(where)} of kind {kind}: {error}") from error
+        raise ValueError(f"{_name_place(where)} of kind {kind}: {error}") from error
 
 
-def _checked(value: Any, hint: Any, where: str) -> Any:
+def _check_type(value: Any, hint: Any, where: str) -> Any:
     if not fits(value, hint):
-        raise ValueError(f"{_place(where)} must be {in_words(hint)}, got {_short(value)}")
+        raise ValueError(f"{_name_place(where)} must be {describe_type(hint)}, got {_shorten(value)}")
     return value
 
 
 def _check_plain(plain: Any, where: str) -> None:
     if isinstance(plain, dict) and isinstance(plain.get("kind"), str):
         for name, part in plain.items():
-            _check_plain(part, _under(where, name))
+            _check_plain(part, _join_path(where, name))
     elif isinstance(plain, list):
         for index, part in enumerate(plain):
-            _check_plain(part, _under(where, str(index)))
+            _check_plain(part, _join_path(where, str(index)))
     else:
         _check_scalar(plain, where)
 
 
 def _check_scalar(value: Any, where: str) -> None:
     if value is not None and not isinstance(value, bool | int | float | str):
-        raise ValueError(f"{_place(where)} has no form in JSON: {type(value).__name__}")
+        raise ValueError(f"{_name_place(where)} has no form in JSON: {type(value).__name__}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{_place(where)} must be a finite number, got {value}")
+        raise ValueError(f"{_name_place(where)} must be a finite number, got {value}")
     if isinstance(value, int) and abs(value) >= _LARGEST:
-        raise ValueError(f"{_place(where)} must be smaller than 2^63, got a whole number of {value.bit_length()} bits")
+        raise ValueError(
+            f"{_name_place(where)} must be smaller than 2^63, got a whole number of {value.bit_length()} bits"
+        )
 
 
-def _canonical(plain: Any) -> Any:
-    """1.0 as 1, for the two are equal: a run must not get another name from the way its numbers are typed."""
+def _canonicalise(plain: Any) -> Any:
+    """Write 1.0 as 1, for the two are equal: a run's name must not depend on the way its numbers are typed."""
     if isinstance(plain, dict):
-        return {name: _canonical(part) for name, part in plain.items()}
+        return {name: _canonicalise(part) for name, part in plain.items()}
     if isinstance(plain, list):
-        return [_canonical(part) for part in plain]
+        return [_canonicalise(part) for part in plain]
     return int(plain) if isinstance(plain, float) and plain.is_integer() and abs(plain) < _LARGEST else plain
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
@@ -285,14 +296,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _under(where: str, name: str) -> str:
+def _join_path(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def _place(where: str) -> str:
+def _name_place(where: str) -> str:
     return where or "the value"
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:197]}..."

@@ -28,7 +28,7 @@ class StoppedError(Exception):
 
 @contextmanager
 def listening(always: Collection[int] = ()) -> Iterator[Heard]:
-    """Inside, Ctrl-C, SIGTERM and the end of a terminal only leave a mark, and a second one ends the process at once.
+    """Record Ctrl-C, SIGTERM and the end of a terminal during the block; a second one ends the process at once.
 
     `always` and what happens outside of the main thread are as for `handling`.
     """
@@ -44,7 +44,7 @@ def listening(always: Collection[int] = ()) -> Iterator[Heard]:
 
 @contextmanager
 def handling(hear: Callable[[int], None], always: Collection[int] = ()) -> Iterator[None]:
-    """Inside, `hear` is told the number of each request to stop; afterwards all is as before.
+    """Call `hear` with the number of each request to stop during the block; afterwards all is as before.
 
     What is ignored stays so (a terminal's end does not reach a process started with nohup), but for the signals that
     are `always` to be heard. In a thread other than the main one nothing is heard, since Python hears signals in the

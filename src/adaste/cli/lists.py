@@ -70,15 +70,23 @@ def methods(text: str, every: bool) -> None:
 
 
 def networks(text: str, every: bool) -> None:
-    """The middle part of recipes' names."""
+    """The middle part of recipes' names, and the networks of plug-ins."""
     from adaste._util.serial import brief
+    from adaste.models import Network
     from adaste.recipes.presets import SETTINGS
+    from adaste.recipes.registry import ADMITTED
 
     where: dict[tuple[str, str], list[str]] = {}
     for data, setting in SETTINGS.items():
         for name, network in setting.networks.items():
             where.setdefault((name, brief(network)), []).append(data)
-    columns([(name, ", ".join(data), made) for (name, made), data in where.items()], text)
+    rows = [(name, ", ".join(data), made) for (name, made), data in where.items()]
+    ours = {type(network) for setting in SETTINGS.values() for network in setting.networks.values()}
+    for name, known in ADMITTED.items():
+        if issubclass(known, Network) and known not in ours:  # of a plug-in
+            settings = ", ".join(_setting(field) for field in dataclasses.fields(known))
+            rows.append((name, f"--set network={name}", settings))
+    columns(rows, text)
 
 
 def data(text: str, every: bool) -> None:
@@ -120,13 +128,13 @@ def estimators(text: str, every: bool) -> None:
 
 def fields(text: str, every: bool) -> None:
     """What `--set` changes: the fields of a recipe, with the type and the default of each."""
-    from adaste._util.serial import field_types, in_words
+    from adaste._util.serial import describe_type, field_types
     from adaste.recipes.recipe import Recipe
 
     hints, told = field_types(Recipe), _descriptions(Recipe)
     columns(
         [
-            (field.name, in_words(hints[field.name]), _default(field), told.get(field.name, ""))
+            (field.name, describe_type(hints[field.name]), _default(field), told.get(field.name, ""))
             for field in dataclasses.fields(Recipe)
         ],
         text,

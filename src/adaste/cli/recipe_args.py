@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from adaste._util.serial import parsed
+from adaste._util.serial import parse_json
 from adaste.data import data_folder, is_own, survey
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Schedule
@@ -33,7 +33,7 @@ def chosen(text: str, settings: Sequence[str] = (), data: Path | None = None) ->
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no JSON file: {error}") from error
     try:
-        plain = parsed(content)
+        plain = parse_json(content)
         if not isinstance(plain, list):
             return [_from_recipe(path.stem, Recipe.from_json(content), settings)]
         if not plain:

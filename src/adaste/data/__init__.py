@@ -1,17 +1,22 @@
 """Data sets of images, read from the files of their publishers and decoded once. Knows nothing of binary training."""
 
-from adaste.data.dataset import Dataset, Split, subset
+from adaste.data.dataset import DataError, Dataset, Split, subset
 from adaste.data.download import Download
-from adaste.data.errors import DataError
+from adaste.data.folders import ClassFolders
+from adaste.data.layout import Archive, Content, Layout, Part, Source, part_from_arrays
 from adaste.data.loading import available, data_folder, get, is_own, load, source_named, survey
-from adaste.data.source import Source
 from adaste.data.sources import SOURCES
 
 __all__ = [
     "SOURCES",
+    "Archive",
+    "ClassFolders",
+    "Content",
     "DataError",
     "Dataset",
     "Download",
+    "Layout",
+    "Part",
     "Source",
     "Split",
     "available",
@@ -19,6 +24,7 @@ __all__ = [
     "get",
     "is_own",
     "load",
+    "part_from_arrays",
     "source_named",
     "subset",
     "survey",

@@ -7,25 +7,23 @@ Numbers and sizes are bounded, and so is how much larger than the archive its co
 import gzip
 import io
 import os
-import shutil
 import stat
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO
 
-from adaste._util.files import NotWrittenError, folder_beside
-from adaste.data.errors import DataError, listing
-from adaste.data.progress import bar
+from adaste._util.files import NotWrittenError, atomic_folder
+from adaste.data.dataset import DataError, listing
+from adaste.data.download import bar
 
 BLOCK = 1 << 20
 END_BYTES = 22 + 65_535 + 20 + 56
 """At the end of a zip: the record that ends it, the longest comment, and the two records before it of zip64."""
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DAMAGE = (
     EOFError,
     struct.error,
@@ -43,7 +41,7 @@ LONGEST_NAME, LONGEST_PART = 1_000, 255
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What an archive may become. The largest data set here has 130,000 entries and 1.6 GB."""
+    """Limits of what an archive may become. The largest data set here has 130,000 entries and 1.6 GB."""
 
     entries: int = 500_000
     file_bytes: int = 2 << 30
@@ -53,36 +51,38 @@ class Bounds:
     """Up to here the ratio is not looked at: small archives of plain images are honestly well compressed."""
 
 
+class _RefusedError(Exception):
+    """An archive has a member that no archive of a data set has."""
+
+
 def extract(archive: Path, root: str, into: Path, *, bounds: Bounds | None = None, progress: bool = False) -> Path:
-    """Unpack the folder `root` of an archive (.zip, .tar.gz, .tgz) to `into / root` and give its path.
+    """Unpack the folder `root` of an archive (.zip, .tar.gz, .tgz) to `into / root`, and return its path.
 
     It is unpacked beside its place and renamed at the end, so that a folder that is there is complete.
+
+    Raises:
+        DataError: if the archive is damaged, unsafe or lacks the folder.
+        NotWrittenError: if the folder cannot be written.
     """
     place = into / root
+    unpack = _unpack_zip if archive.suffix == ".zip" else _unpack_tar
     try:
-        with folder_beside(place) as unfinished:
-            _unpack(archive, unfinished, bounds or Bounds(), progress)
+        with atomic_folder(place, root) as unfinished:
+            size = archive.stat().st_size
+            with (
+                bar(f"extracting {archive.name}", size, shown=progress, in_bytes=True) as show,
+                _Archive(archive.open("rb", buffering=0)) as file,
+            ):
+                unpack(file, _Room(unfinished, size, bounds or Bounds()), show)
             if not (unfinished / root).is_dir():
                 raise DataError(f"{archive} must hold the folder {root}/; found: {listing(unfinished)}")
-            try:
-                (unfinished / root).rename(place)
-            except OSError:
-                if not place.is_dir():  # else another process was faster
-                    raise
+    except _RefusedError as error:
+        raise DataError(f"{archive} was not extracted: {error}") from error
+    except DAMAGE as error:
+        raise DataError(f"{archive} is truncated or damaged, fetch it again: {error}") from error
     except OSError as error:
         raise NotWrittenError.because(error, f"extract {archive} to {place}") from error
     return place
-
-
-def _unpack(archive: Path, target: Path, bounds: Bounds, progress: bool) -> None:
-    try:
-        unpack = _unpack_zip if archive.suffix == ".zip" else _unpack_tar
-        show_bar = bar(f"extracting {archive.name}", archive.stat().st_size, shown=progress, in_bytes=True)
-        with show_bar as show, _Archive(archive.open("rb", buffering=0)) as file:
-            for used in unpack(file, _Room(archive, target, bounds)):
-                show(used)
-    except DAMAGE as error:
-        raise DataError(f"{archive} is truncated or damaged, fetch it again: {error}") from error
 
 
 class _Archive(io.BufferedReader):
@@ -97,112 +97,91 @@ class _Archive(io.BufferedReader):
 
 
 class _Room:
-    """Where members are written to, and how much of the bounds they have used."""
+    """The folder that members are written to, and how much of the bounds they have used."""
 
-    def __init__(self, archive: Path, target: Path, bounds: Bounds) -> None:
-        self.archive, self.target, self.bounds = archive, target, bounds
-        self.entries = 0
-        self.bytes = 0
-        ratio_bytes = int(bounds.ratio * archive.stat().st_size)
-        self.most = min(bounds.total_bytes, max(bounds.free_bytes, ratio_bytes))
+    def __init__(self, target: Path, archive_bytes: int, bounds: Bounds) -> None:
+        self.target, self.bounds = target, bounds
+        self.entries = self.bytes = 0
+        self.most = min(bounds.total_bytes, max(bounds.free_bytes, int(bounds.ratio * archive_bytes)))
 
-    def refuse(self, why: str) -> DataError:
-        return DataError(f"{self.archive} was not extracted: {why}")
-
-    def count(self, size: int) -> None:
+    def count_bytes(self, size: int) -> None:
+        """Add to the size of all that is extracted."""
         self.bytes += size
         if self.bytes > self.most:
-            raise self.refuse(f"it holds more than {self.most:,} bytes, which is too much for an archive of its size")
+            raise _RefusedError(f"it holds more than {self.most:,} bytes, which is too much for an archive of its size")
 
-    def make_folder(self, name: str) -> None:
-        """The top itself may be a member, too: `tar -c .` calls it "."."""
-        self._make(self.path(name), name)
-
-    def _make(self, folder: Path, name: str) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise self.refuse(f"{name!r} needs a folder where it has a file") from None
-
-    def path(self, name: str) -> Path:
-        """The place of a member."""
+    def admit(self, name: str, *, is_file: bool, size: int) -> None:
+        """Count a member; raise an error if its name or its size is not that of a new file or of a folder."""
         self.entries += 1
         if self.entries > self.bounds.entries:
-            raise self.refuse(f"it has more than {self.bounds.entries:,} entries")
+            raise _RefusedError(f"it has more than {self.bounds.entries:,} entries")
         parts = PurePosixPath(name).parts
         if name.startswith("/") or ".." in parts or any(sign in name for sign in ("\\", ":", "\0")):
-            raise self.refuse(f"{name!r} would lie outside of its folder")
+            raise _RefusedError(f"{name!r} would lie outside of its folder")
         if len(os.fsencode(name)) > LONGEST_NAME or any(len(os.fsencode(part)) > LONGEST_PART for part in parts):
-            raise self.refuse(f"the name {name[:40]!r}... is too long")
-        return self.target.joinpath(*parts)
-
-    def write(self, name: str, size: int, source: IO[bytes]) -> None:
-        """Copy one file, of which not more than the size it declares is read."""
-        path = self.path(name)
-        if path == self.target:
-            raise self.refuse(f"{name!r} is the name of a folder, but a file in it")
+            raise _RefusedError(f"the name {name[:40]!r}... is too long")
+        if is_file and not parts:
+            raise _RefusedError(f"{name!r} is the name of a folder, but a file in it")
         if size > self.bounds.file_bytes:
-            raise self.refuse(f"{name!r} has {size:,} bytes, more than {self.bounds.file_bytes:,}")
-        self._make(path.parent, name)
-        try:
-            with path.open("xb") as file:
-                shutil.copyfileobj(source, file, BLOCK)
-                written = file.tell()
-        except FileExistsError:
-            raise self.refuse(f"{name!r} is in it twice") from None
-        if written != size:
-            raise DataError(f"{self.archive} is truncated or damaged, fetch it again: {name!r} is incomplete")
+            raise _RefusedError(f"{name!r} has {size:,} bytes, more than {self.bounds.file_bytes:,}")
+        path = self.target.joinpath(*parts)
+        folders = [folder for folder in (path, *path.parents) if folder.is_relative_to(self.target)][is_file:]
+        if any(folder.is_file() for folder in folders):
+            raise _RefusedError(f"{name!r} needs a folder where it has a file")
+        if is_file and path.exists():
+            raise _RefusedError(f"{name!r} is in it twice")
 
 
 class _Counted:
-    """A stream that reports what is read from it, whatever it is read for."""
+    """A stream that reports to the room what is read from it, whatever it is read for."""
 
     def __init__(self, stream: gzip.GzipFile, room: _Room) -> None:
         self.stream, self.room = stream, room
 
     def read(self, size: int) -> bytes:
         content = self.stream.read(size)
-        self.room.count(len(content))
+        self.room.count_bytes(len(content))
         return content
 
 
-def _unpack_tar(file: IO[bytes], room: _Room) -> Iterator[int]:
-    """Write all members; gives how many bytes of the archive were used so far."""
+def _unpack_tar(file: IO[bytes], room: _Room, show: Callable[[int], None]) -> None:
     with gzip.GzipFile(fileobj=file) as plain:
         counted = _Counted(plain, room)
         with tarfile.open(fileobj=counted, mode="r|") as members:  # type: ignore[call-overload]
+            if hasattr(tarfile, "data_filter"):  # not in Python 3.11.0 to 3.11.3, which Debian 12 has
+                members.extraction_filter = tarfile.data_filter
             for member in members:
-                if member.isdir():
-                    room.make_folder(member.name)
-                elif member.isreg() and not member.issparse():
-                    room.write(member.name, member.size, cast("IO[bytes]", members.extractfile(member)))
-                else:
-                    raise room.refuse(f"{member.name!r} is a link or a device, not a file")
-                yield file.tell()
+                if not (member.isdir() or member.isreg()) or member.issparse():
+                    raise _RefusedError(f"{member.name!r} is a link or a device, not a file")
+                room.admit(member.name, is_file=member.isreg(), size=member.size)
+                members.extract(member, room.target, set_attrs=False)
+                show(file.tell())
         while counted.read(BLOCK):  # to the end, where gzip keeps the checksum
             pass
 
 
-def _unpack_zip(file: IO[bytes], room: _Room) -> Iterator[int]:
+def _unpack_zip(file: IO[bytes], room: _Room, show: Callable[[int], None]) -> None:
     used = 0
     with zipfile.ZipFile(file) as members:
         _require_all(members, file)
         for member in members.infolist():
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise room.refuse(f"{member.filename!r} is a link or a device, not a file")
+            name = member.filename
+            if not name:
+                raise zipfile.BadZipFile("it has a file without a name")
+            if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise _RefusedError(f"{name!r} is a link or a device, not a file")
             if member.flag_bits & 1:
-                raise room.refuse(f"{member.filename!r} is encrypted")
-            if member.compress_type not in METHODS:
-                raise room.refuse(f"{member.filename!r} is compressed by another method than deflate")
-            if member.filename.endswith("/"):  # not is_dir(), which some versions of Python cannot ask of an empty name
-                room.make_folder(member.filename)
-            else:
-                room.count(member.file_size)
-                with members.open(member) as source:
-                    room.write(member.filename, member.file_size, source)
+                raise _RefusedError(f"{name!r} is encrypted")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise _RefusedError(f"{name!r} is compressed by another method than deflate")
+            is_file = not name.endswith("/")  # not is_dir(), which some versions of Python cannot ask of an empty name
+            room.admit(name, is_file=is_file, size=member.file_size)
+            room.count_bytes(member.file_size)
+            written = Path(members.extract(member, room.target))
+            if is_file and written.stat().st_size != member.file_size:
+                raise EOFError(f"{name!r} is incomplete")
             used += member.compress_size
-            yield used
+            show(used)
 
 
 def _require_all(members: zipfile.ZipFile, file: IO[bytes]) -> None:

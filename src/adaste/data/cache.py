@@ -4,23 +4,28 @@
 
 An entry is written beside its place and renamed, so that one that is there is complete. Every array is compared with
 the hash in the manifest when it is opened; a damaged entry is written again.
+
+The digest of a data set is taken of the names, sizes and SHA-256 hashes of its files. Hashing 100,000 images again
+at every start would take longer than reading the decoded ones, so the digest is remembered under the names, sizes and
+times of change (in nanoseconds) of the files. A file that is changed and keeps both its size and its time is not
+noticed.
 """
 
+import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import string
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste._util.files import NotWrittenError, folder_beside, write_atomically
-from adaste.data.dataset import Dataset, Split
-from adaste.data.digests import array_hash
-from adaste.data.errors import DataError
+from adaste._util.files import NotWrittenError, atomic_folder, remove_folder, write_atomically
+from adaste.data.dataset import DataError, Dataset, Split
 from adaste.data.layout import Content, Part
 
 FOLDER = ".adaste-cache"
@@ -41,7 +46,7 @@ class _DamagedError(Exception):
 
 
 def cache_folder(folder: Path) -> Path:
-    """Where the caches of a data folder lie: inside it, or in the user's cache directory where it is not writable."""
+    """Return the folder of a data folder's caches: inside it, or in the user's cache directory if need be."""
     place = folder / FOLDER
     try:
         if folder.is_dir():
@@ -61,8 +66,8 @@ def cache_folder(folder: Path) -> Path:
     return home
 
 
-def prepared(entry: Path, name: str) -> Dataset | None:
-    """The data set in a folder `entry` that is another user's to write; None where it is missing or damaged."""
+def open_prepared(entry: Path, name: str) -> Dataset | None:
+    """Open the data set in a folder `entry` that another user writes. Return None if it is missing or damaged."""
     try:
         return _open(entry, name)
     except _DamagedError as error:
@@ -70,8 +75,8 @@ def prepared(entry: Path, name: str) -> Dataset | None:
         return None
 
 
-def cached(entry: Path, name: str, read: Callable[[], Content], normal: Normal | None) -> Dataset:
-    """The data set in the folder `entry`, whose name is its digest; read and written there if need be."""
+def open_or_make(entry: Path, name: str, read: Callable[[], Content], normal: Normal | None) -> Dataset:
+    """Open the data set in the folder `entry`, named by its digest. Read and write it if it is missing or damaged."""
     for _ in range(ATTEMPTS):
         if not entry.exists():
             _write(entry, name, read(), normal)
@@ -79,7 +84,7 @@ def cached(entry: Path, name: str, read: Callable[[], Content], normal: Normal |
             return _open(entry, name)
         except _DamagedError as error:
             log.warning("the cache %s is damaged (%s): it is made again", entry, error)
-            _remove(entry)
+            remove_folder(entry)
     raise DataError(f"{entry} was written and then read back differently, {ATTEMPTS} times: check the disk")
 
 
@@ -107,24 +112,23 @@ def _array(path: Path, *, bytes: int, sha256: str) -> NDArray[Any]:
 
 
 def _write(entry: Path, name: str, content: Content, normal: Normal | None) -> None:
-    with _taking_the_place_of(entry) as folder:
-        for part, source in (("train", content.train), ("test", content.test)):
-            np.save(folder / f"{part}-labels.npy", source.labels)
-            _fill(folder / f"{part}-images.npy", source)
-        mean, std = normal or _mean_and_std(np.load(folder / "train-images.npy", mmap_mode="r"))
-        arrays = {
-            path.name: {"bytes": path.stat().st_size, "sha256": array_hash(path)}
-            for path in sorted(folder.glob("*.npy"))
-        }
-        manifest = {
-            "format": FORMAT,
-            "name": name,
-            "classes": content.classes,
-            "mean": mean,
-            "std": std,
-            "arrays": arrays,
-        }
-        write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+    try:
+        with atomic_folder(entry) as folder:
+            _write_into(folder, name, content, normal)
+    except OSError as error:
+        raise NotWrittenError.because(error, f"write the cache {entry}", "nothing was kept") from error
+
+
+def _write_into(folder: Path, name: str, content: Content, normal: Normal | None) -> None:
+    for part, source in (("train", content.train), ("test", content.test)):
+        np.save(folder / f"{part}-labels.npy", source.labels)
+        _fill(folder / f"{part}-images.npy", source)
+    mean, std = normal or _mean_and_std(np.load(folder / "train-images.npy", mmap_mode="r"))
+    arrays = {
+        path.name: {"bytes": path.stat().st_size, "sha256": array_hash(path)} for path in sorted(folder.glob("*.npy"))
+    }
+    manifest = {"format": FORMAT, "name": name, "classes": content.classes, "mean": mean, "std": std, "arrays": arrays}
+    write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
 
 
 def _fill(path: Path, part: Part) -> None:
@@ -138,32 +142,8 @@ def _fill(path: Path, part: Part) -> None:
     images.flush()
 
 
-@contextmanager
-def _taking_the_place_of(entry: Path) -> Iterator[Path]:
-    """A folder to write to that becomes `entry` at the end, unless another process was faster."""
-    try:
-        with folder_beside(entry) as folder:
-            yield folder
-            try:
-                folder.rename(entry)
-            except OSError:
-                if not (entry / MANIFEST).is_file():
-                    raise
-    except OSError as error:
-        raise NotWrittenError.because(error, f"write the cache {entry}", "nothing was kept") from error
-
-
-def _remove(entry: Path) -> None:
-    """Renamed first: no other process finds half of it."""
-    with folder_beside(entry) as aside:
-        try:
-            entry.rename(aside / entry.name)
-        except FileNotFoundError:
-            log.debug("%s was removed by another process", entry)
-
-
 def _mean_and_std(images: NDArray[np.uint8]) -> Normal:
-    """Per channel, in exact integer arithmetic: the result does not depend on an order of summation."""
+    """Return both per channel, in exact integer arithmetic: the result does not depend on an order of summation."""
     channels = images.shape[-1]
     total, squares = np.zeros(channels, np.int64), np.zeros(channels, np.int64)
     for start in range(0, len(images), IMAGES_AT_A_TIME):
@@ -176,3 +156,66 @@ def _mean_and_std(images: NDArray[np.uint8]) -> Normal:
     mean = total / count
     std = np.sqrt(np.maximum(squares / count - mean**2, 0)) / 255
     return tuple((mean / 255).tolist()), tuple(np.where(std > 0, std, 1.0).tolist())
+
+
+LENGTH = 32
+BLOCK = 1 << 20
+PIECE = 32 << 20
+
+
+def content_digest(root: Path, files: list[Path], recipe: dict[str, Any], memory: Path) -> str:
+    """Return the digest of the files under `root` and of how they are read; the folder `memory` remembers it."""
+    state = [(_relative_name(path, root), (found := path.stat()).st_size, found.st_mtime_ns) for path in files]
+    note = memory / f"{digest_of([str(root.resolve()), recipe, state])}.digest"
+    known = _recall(note)
+    if known:
+        return known
+    with _thread_pool() as pool:
+        hashes = list(pool.map(_file_hash, files))
+    content = [(name, size, found) for (name, size, _), found in zip(state, hashes, strict=True)]
+    digest = digest_of([recipe, content])
+    memory.mkdir(parents=True, exist_ok=True)
+    write_atomically(note, digest.encode())
+    return digest
+
+
+def array_hash(path: Path) -> str:
+    """Return the hash of a large file: that of the SHA-256 hashes of its pieces, which are computed in parallel."""
+    with _thread_pool() as pool:
+        pieces = pool.map(lambda start: _hash(path, start, PIECE), range(0, path.stat().st_size, PIECE))
+        return hashlib.sha256(b"".join(pieces)).hexdigest()
+
+
+def _thread_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1))
+
+
+def _relative_name(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def digest_of(content: Iterable[Any]) -> str:
+    """Return a name for plain data: the start of a SHA-256."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:LENGTH]
+
+
+def _recall(note: Path) -> str | None:
+    try:
+        text = note.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if len(text) == LENGTH and set(text) <= set(string.hexdigits) else None
+
+
+def _file_hash(path: Path) -> str:
+    return _hash(path, 0, path.stat().st_size).hex()
+
+
+def _hash(path: Path, start: int, length: int) -> bytes:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        file.seek(start)
+        while length > 0 and (block := file.read(min(BLOCK, length))):
+            found.update(block)
+            length -= len(block)
+    return found.digest()

@@ -1,9 +1,36 @@
-"""What a data set is once it has been read: images as bytes, labels as integers."""
+"""A data set once it has been read: images as bytes, labels as integers; and the error if it cannot be read."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+
+class DataError(ValueError):
+    """Data that is missing, damaged or of another layout: says which file, and what was expected."""
+
+
+def shorten_list(names: Iterable[str], most: int = 10) -> str:
+    """Return the first names of a list that may be long."""
+    listed = sorted(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more if listed else "nothing"
+
+
+def listing(folder: Path) -> str:
+    """Return the names in a folder, for an error message."""
+    if not folder.is_dir():
+        return "no such folder" if not folder.exists() else "a file, not a folder"
+    return shorten_list(path.name + ("/" if path.is_dir() else "") for path in folder.iterdir())
+
+
+def require_files(root: Path, names: Iterable[str]) -> None:
+    """Check that a folder holds all the files of its layout."""
+    missing = [name for name in names if not (root / name).is_file()]
+    if missing:
+        raise DataError(f"{root} lacks {shorten_list(missing)}; found: {listing(root)}")
 
 
 @dataclass(frozen=True)
@@ -75,6 +102,6 @@ class Dataset:
 
 
 def subset(split: Split, chosen: ArrayLike) -> Split:
-    """The images at the given indices (or where a mask is true), copied."""
+    """Return a copy of the images at the given indices, or where a mask is true."""
     index = np.asarray(chosen)
     return Split(np.asarray(split.images)[index], split.labels[index])

@@ -1,4 +1,4 @@
-"""Files from their publishers: resumed where they broke off, and compared with the published checksum."""
+"""Files from their publishers, resumed where they broke off and compared with the published checksum."""
 
 import hashlib
 import http.client
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
 from adaste._util.checks import require
-from adaste._util.files import NotWrittenError
-from adaste._util.locks import locked
-from adaste.data.errors import DataError
-from adaste.data.progress import bar
+from adaste._util.files import NotWrittenError, try_lock
+from adaste.data.dataset import DataError
 
 BLOCK = 1 << 18
 TIMEOUT = 60.0
@@ -43,7 +44,7 @@ class Download:
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How often a download is tried, and how long it is waited before the second time; then twice as long."""
+    """How often a download is tried, and the pause before the second time; each later pause is twice as long."""
 
     attempts: int = 5
     first_pause: float = 2.0
@@ -55,15 +56,15 @@ class _RejectedError(Exception):
 
 
 def fetch(download: Download, folder: Path, *, progress: bool, patience: Patience | None = None) -> Path:
-    """Download a file into `folder` unless it is there already, and give its path."""
+    """Download a file into `folder` unless it is there already, and return its path."""
     target = folder / download.path
     if target.is_file() and _is_whole(target, download):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
-    with _alone_with(part):
+    with _lock_part(part):
         with bar(target.name, download.bytes, shown=progress, in_bytes=True) as show:
-            _persevere(download, part, show, patience or Patience())
+            _retry(download, part, show, patience or Patience())
         if not _is_whole(part, download):
             part.unlink()
             raise DataError(
@@ -75,11 +76,11 @@ def fetch(download: Download, folder: Path, *, progress: bool, patience: Patienc
 
 
 @contextmanager
-def _alone_with(part: Path) -> Iterator[None]:
-    """Hold a file's lock: what two processes add to one file is neither's. At the end it is removed if it is empty."""
+def _lock_part(part: Path) -> Iterator[None]:
+    """Lock a file, to which only one process may add; at the end it is removed if it is empty."""
     with part.open("ab") as file:
         try:
-            there = locked(file) and part.exists()  # until just now another process may have had it
+            there = try_lock(file) and part.exists()  # until just now another process may have had it
             taken = not (there and os.path.samestat(part.stat(), os.fstat(file.fileno())))
         except (OSError, ImportError):  # a system or a file system without locks
             taken = False
@@ -92,7 +93,7 @@ def _alone_with(part: Path) -> Iterator[None]:
                 part.unlink()
 
 
-def _persevere(download: Download, part: Path, show: Callable[[int], None], patience: Patience) -> None:
+def _retry(download: Download, part: Path, show: Callable[[int], None], patience: Patience) -> None:
     pause = patience.first_pause
     for attempt in range(1, patience.attempts + 1):
         try:
@@ -112,7 +113,7 @@ def _persevere(download: Download, part: Path, show: Callable[[int], None], pati
 
 
 def _continue(download: Download, part: Path, show: Callable[[int], None]) -> None:
-    """Fetch what is missing of `part`; an error if the connection ends before the file does."""
+    """Fetch what is missing of `part`. Raise ConnectionError if the connection ends before the file does."""
     done = part.stat().st_size if part.is_file() else 0
     if done > download.bytes:
         os.truncate(part, 0)
@@ -122,10 +123,10 @@ def _continue(download: Download, part: Path, show: Callable[[int], None]) -> No
     request = urllib.request.Request(download.url, headers={"User-Agent": "adaste"})
     if done:
         request.add_header("Range", f"bytes={done}-")
-    with _answer(request, part) as answer:
+    with _open_url(request, part) as answer:
         if answer.status != 206 or not answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
             done = 0  # the server sends the whole file, whatever it was asked for
-        with _writing(part, "ab" if done else "wb") as file:
+        with _open_part(part, "ab" if done else "wb") as file:
             while block := _read(answer, min(BLOCK, download.bytes - done + 1)):
                 done += len(block)
                 if done > download.bytes:
@@ -147,7 +148,7 @@ def _read(answer: http.client.HTTPResponse, size: int) -> bytes:
 
 
 @contextmanager
-def _writing(part: Path, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
+def _open_part(part: Path, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
     try:
         with part.open(mode) as file:
             yield file
@@ -157,7 +158,7 @@ def _writing(part: Path, mode: Literal["ab", "wb"]) -> Iterator[BinaryIO]:
         raise NotWrittenError.because(error, f"write {part}", "it will be continued") from error
 
 
-def _answer(request: urllib.request.Request, part: Path) -> http.client.HTTPResponse:
+def _open_url(request: urllib.request.Request, part: Path) -> http.client.HTTPResponse:
     try:
         answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
@@ -181,3 +182,13 @@ def _is_whole(path: Path, download: Download) -> bool:
         while block := file.read(BLOCK):
             found.update(block)
     return found.hexdigest() == download.md5
+
+
+@contextmanager
+def bar(what: str, total: int, *, shown: bool, in_bytes: bool = False) -> Iterator[Callable[[int], None]]:
+    """Show a bar on the standard error stream during the block; yield the function that takes how much is done."""
+    amount = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)

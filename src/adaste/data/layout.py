@@ -1,4 +1,4 @@
-"""What a layout of files is: where it lies, which files it consists of, and how they are read.
+"""What is known of a data set before it is read: where its files come from and lie, and how they are read.
 
 A layout never keeps all decoded images in memory: it says how many there are and fills the array it is given.
 """
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste.data.errors import DataError, some
+from adaste._util.checks import require
+from adaste.data.dataset import DataError, shorten_list
+from adaste.data.download import Download
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Content:
-    """All that is read from the files of a data set."""
+    """The content of a data set's files: its classes and images."""
 
     classes: tuple[str, ...]
     train: Part
@@ -44,7 +46,7 @@ class Archive:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout(ABC):
-    """One way a data set is laid out in files. Frozen: its fields say all that decides what is read."""
+    """A way a data set is laid out in files. Frozen: its fields say all that decides what is read."""
 
     roots: tuple[str, ...]
     """Folders it may lie in, relative to the folder of all data."""
@@ -52,7 +54,7 @@ class Layout(ABC):
     archives: tuple[Archive, ...] = ()
 
     def find(self, folder: Path) -> Path | None:
-        """The folder that holds it: one of its roots, or `folder` itself where that is named like one.
+        """Return the folder that holds it: one of its roots, or `folder` itself if that is named like one.
 
         A folder without anything in it, as a download that failed leaves behind, is none.
         """
@@ -62,29 +64,29 @@ class Layout(ABC):
         return next((place for place in places if place.is_dir() and any(place.iterdir())), None)
 
     def find_archive(self, folder: Path) -> Archive | None:
-        """The archive that holds it."""
+        """Return the archive that holds it, or None."""
         return next((archive for archive in self.archives if (folder / archive.name).is_file()), None)
 
     def expected(self) -> str:
-        """What is looked for, in words."""
+        """Return what is looked for, in words."""
         folders = " or ".join(f"{root}/" for root in self.roots)
         return " or ".join([folders, *(archive.name for archive in self.archives)])
 
     @abstractmethod
     def files(self, root: Path) -> list[Path]:
-        """All files its content depends on, in a fixed order; a DataError where some are missing."""
+        """Return all files its content depends on, in a fixed order. Raise DataError if some are missing."""
 
     @abstractmethod
     def read(self, root: Path, *, progress: bool) -> Content:
-        """What the files say; a DataError where they are damaged."""
+        """Return the content of the files. Raise DataError if they are damaged."""
 
     def options(self) -> dict[str, Any]:
-        """What decides the decoded images besides the files; part of the digest."""
+        """Return what decides the decoded images besides the files; part of the digest."""
         return {}
 
 
-def ready(images: NDArray[np.uint8], labels: NDArray[Any]) -> Part:
-    """A part whose images are in memory already."""
+def part_from_arrays(images: NDArray[np.uint8], labels: NDArray[Any]) -> Part:
+    """Return a part whose images, uint8 (n, height, width, channels), are in memory already."""
     height, width, channels = images.shape[1:]
     return Part(labels.astype(np.int64), (height, width, channels), partial(_copy, images))
 
@@ -94,7 +96,7 @@ def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> None:
 
 
 def require_labels(labels: Sequence[int] | NDArray[Any], classes: int, path: Path) -> NDArray[np.int64]:
-    """Labels as an array, each the index of a class."""
+    """Return labels as an array. Raise DataError unless each is the index of a class."""
     try:
         array = np.asarray(labels)
     except ValueError as error:  # lists of different lengths
@@ -103,5 +105,33 @@ def require_labels(labels: Sequence[int] | NDArray[Any], classes: int, path: Pat
         raise DataError(f"{path}: labels must be a list of whole numbers, got {array.dtype} of the shape {array.shape}")
     wrong = set(array[(array < 0) | (array >= classes)].tolist())
     if wrong:
-        raise DataError(f"{path}: labels must be 0 to {classes - 1} ({classes} classes), found {some(map(str, wrong))}")
+        raise DataError(
+            f"{path}: labels must be 0 to {classes - 1} ({classes} classes), found {shorten_list(map(str, wrong))}"
+        )
     return array.astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A data set as published. Fields that depend on the user's own files are None."""
+
+    name: str
+    title: str
+    size: tuple[int, int, int] | None
+    """Height, width and channels of an image."""
+    classes: int | None
+    train: int | None
+    test: int | None
+    mean: tuple[float, ...] | None
+    """Per channel, on the scale 0..1. None: computed from the training images, as is `std`."""
+    std: tuple[float, ...] | None
+    layouts: tuple[Layout, ...]
+    downloads: tuple[Download, ...] = ()
+    home: str
+    licence: str
+
+    def __post_init__(self) -> None:
+        if not self.layouts:
+            raise ValueError(f"{self.name} needs at least one layout")
+        for what in ("classes", "train", "test"):
+            require(what, getattr(self, what), least=1, optional=True)

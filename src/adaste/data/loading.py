@@ -10,14 +10,11 @@ from rich.console import Console
 
 from adaste.data.archives import extract
 from adaste.data.cache import FOLDER as CACHES
-from adaste.data.cache import FORMAT, cache_folder, cached, prepared
-from adaste.data.dataset import Dataset
-from adaste.data.digests import content_digest, digest_of
+from adaste.data.cache import FORMAT, cache_folder, content_digest, digest_of, open_or_make, open_prepared
+from adaste.data.dataset import DataError, Dataset, listing
 from adaste.data.download import fetch
-from adaste.data.errors import DataError, listing
 from adaste.data.folders import ClassFolders
-from adaste.data.layout import Archive, Layout
-from adaste.data.source import Source
+from adaste.data.layout import Archive, Layout, Source
 from adaste.data.sources import FOLDER, SOURCES
 
 ENVIRONMENT = "ADASTE_DATA"
@@ -27,7 +24,7 @@ log = logging.getLogger("adaste.data")
 
 
 def data_folder(folder: Path | None = None) -> Path:
-    """The folder of all data: the one given, that of the environment variable ADASTE_DATA, or ./data."""
+    """Return the folder of all data: the one given, that of the environment variable ADASTE_DATA, or ./data."""
     return Path(folder if folder is not None else os.environ.get(ENVIRONMENT) or "data")
 
 
@@ -41,27 +38,27 @@ def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Da
     their number reported.
     """
     source, place = source_named(name), data_folder(folder)
-    layout, root = _found(source, place, progress=progress)
+    layout, root = _find_or_extract(source, place, progress=progress)
     caches = cache_folder(place)
     recipe = {"format": FORMAT, "name": name, "layout": type(layout).__name__, **layout.options()}
     digest = content_digest(root, layout.files(root), recipe, memory=caches)
     normal = (source.mean, source.std) if source.mean and source.std else None
     shared = place / CACHES
-    dataset = prepared(shared / digest, name) if shared != caches else None
+    dataset = open_prepared(shared / digest, name) if shared != caches else None
     if dataset is None:
-        dataset = cached(caches / digest, name, partial(layout.read, root, progress=progress), normal)
+        dataset = open_or_make(caches / digest, name, partial(layout.read, root, progress=progress), normal)
     _report(dataset, source, progress)
     return dataset
 
 
 def available(folder: Path | None = None) -> list[tuple[Source, Path | None]]:
-    """Every data set with the folder or archive it was found in, or None."""
+    """Return every data set with the folder or archive it was found in, or None."""
     place = data_folder(folder)
-    return [(source, _where(source, place)) for source in SOURCES.values()]
+    return [(source, _find_files(source, place)) for source in SOURCES.values()]
 
 
 def get(name: str, folder: Path | None = None, *, progress: bool = False) -> Path:
-    """Download a data set from its publisher into the data folder; gives the archive, or the folder of its files."""
+    """Download a data set from its publisher into the data folder. Return the archive, or the folder of its files."""
     source, place = source_named(name), data_folder(folder)
     if not source.downloads:
         raise DataError(f"{name} is not downloaded: it needs {_expected(source)}")
@@ -70,19 +67,19 @@ def get(name: str, folder: Path | None = None, *, progress: bool = False) -> Pat
 
 
 def is_own(name: str) -> bool:
-    """Whether the name is that of images of one's own, `folder` or `folder:SIDE`: which ones, it does not say."""
+    """Return whether a name stands for the user's own images, whichever these are: `folder` or `folder:SIDE`."""
     return name.partition(":")[0] == FOLDER.name
 
 
 def survey(name: str, folder: Path | None = None) -> tuple[int, int]:
-    """How many images of one's own there are to train with, and their side once they are decoded."""
-    layout, root = _found(source_named(name), data_folder(folder), progress=False)
+    """Return the number of the user's own training images, and their side once they are decoded."""
+    layout, root = _find_or_extract(source_named(name), data_folder(folder), progress=False)
     assert isinstance(layout, ClassFolders)  # the one layout of images of one's own
     return layout.survey(root)
 
 
 def source_named(name: str) -> Source:
-    """The source of a name, which may carry the size of one's own images: `folder:96`."""
+    """Return the source of a name, which may contain the size of the user's own images: `folder:96`."""
     if name in SOURCES:
         return SOURCES[name]
     kind, _, side = name.partition(":")
@@ -96,14 +93,14 @@ def source_named(name: str) -> Source:
     return dataclasses.replace(FOLDER, name=name, size=(int(side), int(side), 3), layouts=(layout,))
 
 
-def _where(source: Source, place: Path) -> Path | None:
-    located = _located(source, place)
+def _find_files(source: Source, place: Path) -> Path | None:
+    located = _locate(source, place)
     return located[1] if located else None
 
 
-def _found(source: Source, place: Path, *, progress: bool) -> tuple[Layout, Path]:
-    """The layout the data is in and its folder, extracted if there is only an archive."""
-    located = _located(source, place)
+def _find_or_extract(source: Source, place: Path, *, progress: bool) -> tuple[Layout, Path]:
+    """Return the layout of the data and its folder, extracted if there is only an archive."""
+    located = _locate(source, place)
     if located is None:
         advice = f"; `adaste data get {source.name}` downloads it" if source.downloads else ""
         raise DataError(
@@ -112,12 +109,12 @@ def _found(source: Source, place: Path, *, progress: bool) -> tuple[Layout, Path
     layout, path, archive = located
     if archive is None:
         return layout, path
-    into = _where_to_extract(path)
+    into = _extraction_folder(path)
     return layout, layout.find(into) or extract(path, archive.root, into, progress=progress)
 
 
-def _located(source: Source, place: Path) -> tuple[Layout, Path, Archive | None] | None:
-    """The layout the data is in with its folder, or else with its archive and what that is; None where neither is."""
+def _locate(source: Source, place: Path) -> tuple[Layout, Path, Archive | None] | None:
+    """Return the layout with its folder, or else with its archive and what that is; None if neither exists."""
     for layout in source.layouts:
         root = layout.find(place)
         if root:
@@ -129,8 +126,8 @@ def _located(source: Source, place: Path) -> tuple[Layout, Path, Archive | None]
     return None
 
 
-def _where_to_extract(archive: Path) -> Path:
-    """Beside the archive, or where that is not writable in a folder of the user's cache that is for this file alone."""
+def _extraction_folder(archive: Path) -> Path:
+    """Return the archive's folder, or if that is not writable a folder of the user's cache for this archive alone."""
     if os.access(archive.parent, os.W_OK):
         return archive.parent
     found = archive.stat()

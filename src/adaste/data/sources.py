@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
+from adaste._util.plugins import Registry
 from adaste.data.cifar import CifarBinary, CifarPython
-from adaste.data.digits import Digits
 from adaste.data.download import Download
 from adaste.data.folders import ClassFolders, TinyImageNet
-from adaste.data.idx import Idx
-from adaste.data.layout import Archive
-from adaste.data.source import Source
+from adaste.data.layout import Archive, Source
+from adaste.data.mnist import Digits, Idx
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -275,9 +275,25 @@ FOLDER = Source(
     licence="your own",
 )
 
-SOURCES: Mapping[str, Source] = MappingProxyType(
-    {
-        source.name: source
-        for source in (CIFAR10, CIFAR100, TINY_IMAGENET, IMAGENETTE, MNIST, FASHION_MNIST, DIGITS, FOLDER)
-    }
+
+def _check_source(name: str, found: Any) -> str:
+    """Return why a data set cannot be found by its name."""
+    if not isinstance(found, Source):
+        return f"it must be an adaste.data.Source, got {found!r}"
+    if found.name != name:
+        return f"the entry point must have the name of its data set, {found.name!r}"
+    if ":" in name:
+        return "the name of a data set must not contain a colon, which stands before the side of one's own images"
+    return ""
+
+
+SOURCES: Registry[Source] = Registry(
+    MappingProxyType(
+        {
+            source.name: source
+            for source in (CIFAR10, CIFAR100, TINY_IMAGENET, IMAGENETTE, MNIST, FASHION_MNIST, DIGITS, FOLDER)
+        }
+    ),
+    {"adaste.data": _check_source},
 )
+"""The data sets by name: those above, and those that installed packages bring (docs/plugins.md)."""

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
-from adaste._util.patterns import listed, matches, no_match
+from adaste._util.checks import listed, matches, no_match
 from adaste._util.warnings import warn_user
 from adaste.estimators import FullPrecision
 from adaste.estimators.output_axis import FIRST, OutputAxis

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from adaste.packed.node import LARGEST, Node, Shape
-from adaste.packed.safetensors import checked_text, short
+from adaste.packed.nodes import LARGEST, Node, Shape
+from adaste.packed.safetensors import check_text, shorten
 
 INPUT = "input"
 """The name of the images, normalised."""
@@ -41,7 +41,7 @@ class Graph:
             raise ValueError(f"a network may have {MOST_NODES} nodes, got {len(self.nodes)}")
         shapes = self.shapes()
         if self.output not in shapes:
-            raise ValueError(f"the output {short(self.output)} is computed by no node")
+            raise ValueError(f"the output {shorten(self.output)} is computed by no node")
         shape = shapes[self.output]
         if len(shape) != 1:
             raise ValueError(f"the output must be flat, one number per class, got a map {shape}")
@@ -50,33 +50,38 @@ class Graph:
 
     @property
     def outputs(self) -> int:
-        """How many numbers it computes for an image."""
+        """The number of its outputs for an image."""
         return self.shapes()[self.output][0]
 
     def shapes(self) -> dict[str, Shape]:
-        """The shapes of all values; an error at the first node that cannot be run."""
+        """Return the shapes of all values. Raise ValueError at the first node that cannot be run."""
         shapes: dict[str, Shape] = {INPUT: self.input_shape}
         _check_size(self.input_shape)
         for place, node in enumerate(self.nodes):
             try:
-                shapes[_new(node.output, shapes)] = _check_size(node.shape([_known(n, shapes) for n in node.inputs]))
+                for name in node.inputs:
+                    if name not in shapes:
+                        raise ValueError(f"its input {shorten(name)} is not computed before it")
+                if node.output in shapes:
+                    raise ValueError(f"there is a value {shorten(node.output)} already")
+                shapes[node.output] = _check_size(node.shape([shapes[name] for name in node.inputs]))
             except ValueError as error:
-                raise ValueError(f"node {place} ({node.op} -> {short(node.output)}): {error}") from error
+                raise ValueError(f"node {place} ({node.op} -> {shorten(node.output)}): {error}") from error
         return shapes
 
     def last_uses(self) -> dict[str, int]:
-        """For every value that is used the last node that does; the output counts as used behind all nodes."""
+        """Return the last node that uses each value; the output counts as used behind all nodes."""
         return {name: place for place, node in enumerate(self.nodes) for name in node.inputs} | {
             self.output: len(self.nodes)
         }
 
     def _check_texts(self) -> None:
-        """What is no text would be written, and then refused by every reader."""
-        checked_text(self.producer, "producer")
+        """Raise ValueError for texts that could be written, and that every reader would refuse."""
+        check_text(self.producer, "producer")
         if self.recipe is not None:
-            checked_text(self.recipe, "recipe")
+            check_text(self.recipe, "recipe")
         for place, name in enumerate(self.classes or ()):
-            checked_text(name, f"classes {place}")
+            check_text(name, f"classes {place}")
 
     def _check_normalisation(self) -> None:
         if (self.mean is None) != (self.std is None):
@@ -90,18 +95,6 @@ class Graph:
             )
         if not all(map(math.isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
             raise ValueError(f"mean and std must be finite and std positive, got {self.mean} and {self.std}")
-
-
-def _known(name: str, shapes: dict[str, Shape]) -> Shape:
-    if name not in shapes:
-        raise ValueError(f"its input {short(name)} is not computed before it")
-    return shapes[name]
-
-
-def _new(name: str, shapes: dict[str, Shape]) -> str:
-    if name in shapes:
-        raise ValueError(f"there is a value {short(name)} already")
-    return name
 
 
 def _check_size(shape: Shape) -> Shape:

@@ -1,15 +1,13 @@
 """A list of nodes under construction, and what stands for tensors while it grows."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from adaste.packed.graph import INPUT
-from adaste.packed.node import Array, Node, Pair, Shape
-from adaste.packed.nodes import Flatten
+from adaste.packed.nodes import Flatten, Node, Shape
 
 BATCH = 2
 """Images to trace with: more than one, so that a batch is not mistaken for a side of length 1."""
@@ -25,7 +23,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor that does. `shape` is the one torch sees, without the batch: that of a value, or a view of it."""
+    """A tensor that depends on the image. `shape` is torch's, without the batch: a value's, or a view's."""
 
     name: str
     shape: Shape
@@ -37,7 +35,7 @@ class Misfit:
 
 
 class Builder:
-    """Nodes so far.
+    """A list of nodes that grows.
 
     shapes   of all values by name.
     weights  the names of the parameters that are the weights of layers, by the outputs of these.
@@ -50,24 +48,24 @@ class Builder:
         self._flat: dict[str, str] = {}
 
     def new_name(self) -> str:
-        """A name for the output of the next node."""
+        """Return a name for the output of the next node."""
         return f"t{len(self.nodes) + 1}"
 
     def name_for(self, weight: Constant) -> str:
-        """The same for a layer with this weight."""
+        """Return a name for the output of the next node, a layer with this weight."""
         name = self.new_name()
         self.weights[name] = weight.name
         return name
 
     def put(self, node: Node) -> Value:
-        """Add a node; what it computes."""
+        """Add a node, and return what it computes."""
         shape = node.shape([self.shapes[name] for name in node.inputs])
         self.nodes.append(node)
         self.shapes[node.output] = shape
         return Value(node.output, shape)
 
     def stand_in(self, shape: tuple[int, ...]) -> Value | Misfit:
-        """What takes the place of a result, of this shape with the batch, that no node can compute.
+        """Return what stands for a result, of this shape with the batch, that no node can compute.
 
         Nothing can be written then, but all that follows is looked at as well.
         """
@@ -78,7 +76,7 @@ class Builder:
         return Value(name, shape[1:])
 
     def use(self, value: Value) -> str:
-        """The name of a value as an input; flattened where torch sees it flat."""
+        """Return the name of a value as an input; it is flattened if torch sees it flat."""
         shape = self.shapes[value.name]
         if value.shape == shape:
             return value.name
@@ -91,23 +89,3 @@ class Builder:
 
 Arguments = dict[str, Any]
 """Those of an operation of torch, by the names in its schema."""
-
-Call = Callable[[Builder, Arguments, tuple[int, ...]], Any]
-"""Adds the nodes of an operation: takes its arguments and the shape of its result, with the batch."""
-
-
-def pair(sides: Sequence[int]) -> Pair:
-    """One number for both directions, or two."""
-    return (sides[0], sides[-1])
-
-
-def constant(found: Any, what: str) -> Constant:
-    """`found`, which must not depend on the image."""
-    if not isinstance(found, Constant):
-        raise ValueError(f"{what} must not depend on the image")
-    return found
-
-
-def floats(found: Any, what: str) -> Array:
-    """A constant in float64, in which scales and shifts are put together."""
-    return constant(found, what).tensor.double().numpy()

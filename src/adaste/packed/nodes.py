@@ -1,23 +1,191 @@
-"""The operations of a packed network: one frozen dataclass each, checked when made."""
+"""The operations of a packed network: one frozen dataclass each, checked when made.
 
+A node computes the value `output` from the values `inputs`. Shapes leave out the batch: a value is a map (channels,
+height, width) or flat (features,). Fields that are arrays are tensors of the file, all others stand in its JSON.
+Weights of +-1 are bits: eight to a byte, the first in the least significant bit, every row in bytes of its own.
+"""
+
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from adaste.packed.node import (
-    LARGEST,
-    Epilogue,
-    Node,
-    Pair,
-    Shape,
-    Weighted,
-    as_map,
-    check_channels,
-    check_count,
-    check_window,
-    slid,
-)
+import numpy as np
+from numpy.typing import NDArray
+
+
+def row_bytes(count: int) -> int:
+    """Return the bytes of a row of `count` weights."""
+    return -(-count // 8)
+
+
+def pack_signs(signs: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return rows of +-1 as rows of bits: 0 for -1, 1 for +1, and 0 where no weight is left for the last byte."""
+    if signs.ndim != 2 or not np.all(np.abs(signs) == 1):
+        raise ValueError(f"only rows of -1 and +1 have one bit each, got an array of shape {signs.shape} with others")
+    return np.packbits(signs > 0, axis=1, bitorder="little")
+
+
+def unpack_signs(rows: NDArray[np.uint8], count: int) -> NDArray[np.int8]:
+    """Return the +-1 that `pack_signs` was given, `count` weights a row."""
+    bits = np.unpackbits(rows, axis=1, count=count, bitorder="little").view(np.int8)
+    return bits * np.int8(2) - np.int8(1)
+
+
+def unused_bits_are_zero(rows: NDArray[np.uint8], count: int) -> bool:
+    """Return whether the bits behind each row's `count` weights are 0, so that equal weights are equal bytes."""
+    spare = 8 * rows.shape[1] - count
+    return spare == 0 or not np.any(rows[:, -1] >> (8 - spare))
+
+
+Array = NDArray[Any]
+Pair = tuple[int, int]
+Shape = tuple[int, ...]
+
+LARGEST = 2**27
+"""The most that any whole number may be, and the most numbers that a value may hold for one image."""
+
+KINDS = ("binary", "float")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Node(ABC):
+    """An operation."""
+
+    op: ClassVar[str]
+    fewest: ClassVar[int] = 1
+    most: ClassVar[int] = 1
+    """How many inputs it may have."""
+
+    inputs: tuple[str, ...]
+    output: str
+
+    def __post_init__(self) -> None:
+        if not self.fewest <= len(self.inputs) <= self.most:
+            allowed = f"{self.fewest}" if self.fewest == self.most else f"{self.fewest} to {self.most}"
+            raise ValueError(f"{self.op} takes {allowed} inputs, got {len(self.inputs)}")
+        if not self.output:
+            raise ValueError("the name of its output must not be empty")
+
+    @abstractmethod
+    def shape(self, inputs: Sequence[Shape]) -> Shape:
+        """Return the shape of the output, given those of the inputs. Raise ValueError if these do not fit."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Epilogue(Node):
+    """A node that ends in y = scale * x + shift + residual and perhaps a ReLU; the residual is the second input.
+
+    scale, shift  one number per channel; None: 1 and 0.
+    """
+
+    most: ClassVar = 2
+
+    scale: Array | None = None
+    shift: Array | None = None
+    relu: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("scale", "shift"):
+            tensor = getattr(self, name)
+            if tensor is not None:
+                check_floats(name, tensor, (self.outputs,))
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """Channels or features of the output."""
+
+    def _check_residual(self, result: Shape, inputs: Sequence[Shape]) -> Shape:
+        if len(inputs) == 2 and inputs[1] != result:
+            raise ValueError(f"the residual must have the shape of the output, {result}, got {inputs[1]}")
+        return result
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Weighted(Epilogue):
+    """A convolution or a linear layer.
+
+    weight  of the kind "binary" uint8 (outputs, bytes of a row), of the kind "float" as torch has it.
+    """
+
+    weight: Array
+    kind: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind[:50]!r}")
+        if self.kind == "float":
+            check_floats("weight", self.weight, self.weight_shape)
+            return
+        wanted = (self.outputs, row_bytes(self.fan_in))
+        if self.weight.dtype != np.uint8 or self.weight.shape != wanted:
+            raise ValueError(f"weight must be uint8 {wanted}, got {self.weight.dtype} {self.weight.shape}")
+        if not unused_bits_are_zero(self.weight, self.fan_in):
+            raise ValueError(f"bits of the weight behind the last of {self.fan_in} a row are set: they must be 0")
+
+    @property
+    @abstractmethod
+    def weight_shape(self) -> Shape:
+        """The shape torch has for the weight."""
+
+    @property
+    def fan_in(self) -> int:
+        """Weights of one output."""
+        return math.prod(self.weight_shape[1:])
+
+    def dense(self) -> Array:
+        """Return the weight in torch's shape: int8 +-1 if it is binary, else as it is."""
+        return (
+            self.weight if self.kind == "float" else unpack_signs(self.weight, self.fan_in).reshape(self.weight_shape)
+        )
+
+
+def check_count(name: str, value: int, least: int = 1) -> None:
+    """Raise ValueError unless a whole number of the file is within its limits."""
+    if not least <= value <= LARGEST:
+        raise ValueError(f"{name} must be {least} to {LARGEST}, got {value}")
+
+
+def check_window(kernel: Pair, stride: Pair, padding: Pair) -> None:
+    """Raise ValueError unless a window can slide over a map."""
+    for direction in (0, 1):
+        check_count("kernel", kernel[direction])
+        check_count("stride", stride[direction])
+        check_count("padding", padding[direction], least=0)
+
+
+def check_floats(name: str, tensor: Array, shape: Shape) -> None:
+    """Raise ValueError unless a tensor has this shape and finite real numbers."""
+    if not np.issubdtype(tensor.dtype, np.floating) or tensor.shape != shape:
+        raise ValueError(f"{name} must be float32 {shape}, got {tensor.dtype} {tensor.shape}")
+    if not np.isfinite(tensor).all():
+        raise ValueError(f"{name} must hold finite numbers, got NaN or infinite ones")
+
+
+def check_channels(wanted: int, given: int) -> None:
+    """Raise ValueError unless an input has the channels that are wanted."""
+    if given != wanted:
+        raise ValueError(f"the input must have {wanted} channels, got {given}")
+
+
+def require_map(shape: Shape) -> Shape:
+    """Return `shape`. Raise ValueError unless it is that of a map."""
+    if len(shape) != 3:
+        raise ValueError(f"the input must be a map (channels, height, width), got {shape}")
+    return shape
+
+
+def count_windows(size: Sequence[int], kernel: Pair, stride: Pair, padding: Pair) -> Shape:
+    """Return the number of positions of a window in each direction."""
+    room = [side + 2 * pad - window for side, pad, window in zip(size, padding, kernel, strict=True)]
+    if min(room) < 0:
+        raise ValueError(f"a kernel of {kernel} does not fit into {tuple(size)} padded by {padding}")
+    return tuple(space // step + 1 for space, step in zip(room, stride, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,9 +219,11 @@ class Convolution(Weighted):
         return (self.out_channels, self.in_channels // self.groups, *self.kernel)
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        channels, *size = as_map(inputs[0])
+        channels, *size = require_map(inputs[0])
         check_channels(self.in_channels, channels)
-        return self._ended((self.out_channels, *slid(size, self.kernel, self.stride, self.padding)), inputs)
+        return self._check_residual(
+            (self.out_channels, *count_windows(size, self.kernel, self.stride, self.padding)), inputs
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +251,7 @@ class Linear(Weighted):
     def shape(self, inputs: Sequence[Shape]) -> Shape:
         if inputs[0] != (self.in_features,):
             raise ValueError(f"the input must be flat, ({self.in_features},), got {inputs[0]}")
-        return self._ended((self.out_features,), inputs)
+        return self._check_residual((self.out_features,), inputs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,7 +272,7 @@ class Affine(Epilogue):
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
         check_channels(self.channels, inputs[0][0])
-        return self._ended(inputs[0], inputs)
+        return self._check_residual(inputs[0], inputs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,8 +290,8 @@ class Pool(Node):
             raise ValueError(f"padding must be at most half the kernel {self.kernel}, got {self.padding}")
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        channels, *size = as_map(inputs[0])
-        return (channels, *slid(size, self.kernel, self.stride, self.padding))
+        channels, *size = require_map(inputs[0])
+        return (channels, *count_windows(size, self.kernel, self.stride, self.padding))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,7 +317,7 @@ class Flatten(Node):
     op: ClassVar = "flatten"
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        channels, height, width = as_map(inputs[0])
+        channels, height, width = require_map(inputs[0])
         return (channels * height * width,)
 
 

@@ -10,15 +10,14 @@ import torch
 from torch import Tensor, nn
 
 import adaste
+from adaste._util.checks import matches, no_match
 from adaste._util.files import write_atomically
-from adaste._util.patterns import matches, no_match
-from adaste.packed.bits import pack_signs
-from adaste.packed.folding import fold
+from adaste.packed.fold import fold
 from adaste.packed.format import to_bytes
 from adaste.packed.graph import INPUT, Graph
-from adaste.packed.module import PackedNetwork
-from adaste.packed.node import Node, Weighted
-from adaste.packed.onnx_file import to_onnx
+from adaste.packed.nodes import Node, Weighted, pack_signs
+from adaste.packed.onnx import to_onnx
+from adaste.packed.torch_module import PackedNetwork
 from adaste.packed.trace import Traced, trace
 
 AGREEMENT = 0.01
@@ -31,7 +30,7 @@ WRITERS: MappingProxyType[str, Callable[[Graph], bytes]] = MappingProxyType(
 
 
 def writer_for(path: Path) -> Callable[[Graph], bytes]:
-    """Return what makes the content of a file of this name."""
+    """Return the function that makes the content of a file of this name."""
     if path.suffix not in WRITERS:
         raise ValueError(f"{path} must end in .safetensors (one bit per weight) or .onnx: that says what to write")
     return WRITERS[path.suffix]
@@ -54,13 +53,25 @@ def pack(
     The model is packed as it computes in evaluation mode, in float32. The weights of its convolutions and linear layers
     must be binary, +-s or +-s per output: `with optimizer.binarized(model)` makes them so.
 
-    path           model.safetensors; or model.onnx, which makes it a file of ONNX in float32.
-    example        images (n, channels, height, width), normalised, of the size the network is for.
-    classes        the names of its outputs.
-    mean, std      per channel, of pixels in 0..1: what its images are normalised with.
-    recipe         what to call the way it was trained.
-    float_layers   patterns of names of layers, or of their weights, that may be real; as `exclude` of `binary_weights`.
-    allow_float    any may.
+    Args:
+        model: the network; its training mode and its weights stay as they are.
+        example: images (n, channels, height, width), normalised, of the size that the network is for.
+        path: the file to write. Its name ends in `.safetensors`, or in `.onnx` for a file of ONNX in float32.
+        classes: the names of the network's outputs.
+        mean: the mean per channel of pixels in 0..1 with which its images are normalised.
+        std: their standard deviation.
+        recipe: a name for the way it was trained.
+        float_layers: patterns of names of layers, or of their weights, that may be real; as `exclude` of
+            `binary_weights`.
+        allow_float: let any layer be real.
+
+    Returns:
+        The content of the file.
+
+    Raises:
+        ValueError: if a weight is not binary, an operation has no form in the file, or the packed network would compute
+            other logits for `example`.
+        NotWrittenError: if the file cannot be written.
     """
     write = to_bytes if path is None else writer_for(Path(path))
     graph = to_graph(
@@ -88,11 +99,11 @@ def to_graph(
     recipe: str | None = None,
     float_layers: str | Iterable[str] = (),
 ) -> Graph:
-    """What `pack` writes."""
+    """Return the network that `pack` writes."""
     traced = trace(model, example)
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
     names = _other_names(model)
-    nodes, output = _renamed(fold(_in_bits(traced, patterns, names), traced.output), traced.output)
+    nodes, output = _rename(fold(_pack_weights(traced, patterns, names), traced.output), traced.output)
     graph = Graph(
         input_shape=traced.input_shape,
         mean=None if mean is None else tuple(map(float, mean)),
@@ -108,20 +119,20 @@ def to_graph(
 
 
 def _other_names(model: nn.Module) -> dict[str, list[str]]:
-    """All names of a model's parameters by any of them: a shared one has several."""
+    """Return all names of a model's parameters by any of them: a shared one has several."""
     names: dict[nn.Parameter, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)
     return {name: group for group in names.values() for name in group}
 
 
-def _in_bits(traced: Traced, float_layers: tuple[str, ...], names: dict[str, list[str]]) -> list[Node]:
-    """The nodes with binary weights, except for layers that may be real and are."""
-    real = _matching(float_layers, {name: names.get(name, [name]) for name in traced.weights.values()})
+def _pack_weights(traced: Traced, float_layers: tuple[str, ...], names: dict[str, list[str]]) -> list[Node]:
+    """Return the nodes with binary weights, except for layers that may be real and are."""
+    real = _match(float_layers, {name: names.get(name, [name]) for name in traced.weights.values()})
     nodes: list[Node] = []
     refused = []
     for node in traced.nodes:
-        packed = _layer_in_bits(node) if isinstance(node, Weighted) else node
+        packed = _pack_layer(node) if isinstance(node, Weighted) else node
         if isinstance(node, Weighted) and packed is None and (name := traced.weights[node.output]) not in real:
             refused.append(f"{name} is not binary: {_sizes_of(node)}")
         nodes.append(packed or node)
@@ -134,8 +145,8 @@ def _in_bits(traced: Traced, float_layers: tuple[str, ...], names: dict[str, lis
     return nodes
 
 
-def _layer_in_bits(node: Weighted) -> Node | None:
-    """The layer with binary weights, or None where one bit each cannot hold them."""
+def _pack_layer(node: Weighted) -> Node | None:
+    """Return the layer with binary weights, or None if one bit each cannot hold them."""
     rows = node.weight.reshape(node.outputs, -1)
     sizes = np.abs(rows)
     scale = sizes[:, 0].astype(np.float64)
@@ -146,7 +157,7 @@ def _layer_in_bits(node: Weighted) -> Node | None:
 
 
 def _sizes_of(node: Weighted) -> str:
-    """Why the weights of a layer are not binary."""
+    """Return why the weights of a layer are not binary."""
     sizes = np.abs(node.weight.reshape(node.outputs, -1))
     row = int(np.argmax(np.any(sizes != sizes[:, :1], axis=1)))
     return (
@@ -155,8 +166,8 @@ def _sizes_of(node: Weighted) -> str:
     )
 
 
-def _matching(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[str]:
-    """The weights of which a name, or that of a module around them, matches a pattern; given with all their names."""
+def _match(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[str]:
+    """Return the weights of which a name, or that of a module around them, matches a pattern."""
     found: set[str] = set()
     for pattern in patterns:
         matched = {name for name, others in weights.items() if any(matches(pattern, other) for other in others)}
@@ -166,8 +177,8 @@ def _matching(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[s
     return found
 
 
-def _renamed(nodes: tuple[Node, ...], output: str) -> tuple[tuple[Node, ...], str]:
-    """The same with values that are numbered in the order of execution."""
+def _rename(nodes: tuple[Node, ...], output: str) -> tuple[tuple[Node, ...], str]:
+    """Return the nodes with values that are numbered in the order of execution."""
     names = {INPUT: INPUT, **{node.output: f"t{place}" for place, node in enumerate(nodes, start=1)}}
     renamed = [replace(node, inputs=tuple(names[n] for n in node.inputs), output=names[node.output]) for node in nodes]
     return tuple(renamed), names[output]
@@ -175,7 +186,7 @@ def _renamed(nodes: tuple[Node, ...], output: str) -> tuple[tuple[Node, ...], st
 
 @torch.no_grad()
 def _check(graph: Graph, example: Tensor, wanted: Tensor) -> None:
-    """Tracing a foreign model can go wrong in ways nobody foresaw; no file with other logits leaves this room."""
+    """Raise ValueError if the logits differ: tracing can go wrong in unforeseen ways."""
     found = PackedNetwork(graph)(example.detach().cpu().float())
     difference, size = (found - wanted).abs().max().item(), wanted.abs().max().item()
     if not difference <= AGREEMENT * size:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from adaste._util.untrusted import file_kind
-from adaste.packed.node import LARGEST, Array, Shape
+from adaste.packed.nodes import LARGEST, Array, Shape
 
 LARGEST_HEADER = 2**22
 """Bytes. A header is parsed before anything is known of it."""
@@ -28,7 +28,7 @@ TEXT, CHECKSUM = "adaste", "crc32"
 
 
 def write_container(text: str, tensors: Mapping[str, Array]) -> bytes:
-    """A file with this text and these tensors."""
+    """Return a file with this text and these tensors."""
     names = {dtype: name for name, dtype in DTYPES.items()}
     order = sorted(tensors, key=lambda name: (list(names).index(tensors[name].dtype), name))
     parts = [tensors[name].tobytes() for name in order]
@@ -48,22 +48,24 @@ def write_container(text: str, tensors: Mapping[str, Array]) -> bytes:
 
 
 def read_container(content: bytes) -> tuple[str, dict[str, Array]]:
-    """The text and the tensors of a file, which are views of `content`."""
-    header, data = _parted(content)
+    """Return the text and the tensors of a file, which are views of `content`."""
+    header, data = _split(content)
     entries = strict_json(header, "the header")
     text, checksum = _metadata(entries.pop("__metadata__", None))
     tensors = _tensors(entries, data)
     found = _checksum(text, [data])
     if found != checksum:
-        raise ValueError(f"the file is damaged: its content has the CRC-32 {found}, it says {short(checksum)}")
+        raise ValueError(f"the file is damaged: its content has the CRC-32 {found}, it says {shorten(checksum)}")
     return text, tensors
 
 
 def strict_json(text: bytes | str, what: str) -> Any:
-    """What JSON says, which may not say a thing twice and has no numbers that are not finite."""
+    """Return the content of JSON. Raise ValueError if a key is given twice or a number is not finite."""
     try:
         return json.loads(
-            text.decode() if isinstance(text, bytes) else text, object_pairs_hook=_unique, parse_constant=_no_constant
+            text.decode() if isinstance(text, bytes) else text,
+            object_pairs_hook=_refuse_twice,
+            parse_constant=_refuse_constant,
         )
     except RecursionError:
         raise ValueError(f"{what} is nested too deeply") from None
@@ -71,7 +73,7 @@ def strict_json(text: bytes | str, what: str) -> Any:
         raise ValueError(f"{what} is not valid JSON in UTF-8: {error}") from error
 
 
-def _parted(content: bytes) -> tuple[bytes, memoryview]:
+def _split(content: bytes) -> tuple[bytes, memoryview]:
     if len(content) < 8:
         raise ValueError(f"a file has at least 8 bytes, this one has {len(content)}")
     (length,) = struct.unpack_from("<Q", content)
@@ -92,14 +94,14 @@ def _metadata(found: Any) -> tuple[str, str]:
         raise ValueError("this is a checkpoint of a run, no packed network: use `adaste export` with the run's folder")
     if not isinstance(found, dict) or set(found) != {TEXT, CHECKSUM}:
         given = sorted(found) if isinstance(found, dict) else found
-        raise ValueError(f"no packed file: __metadata__ must hold {TEXT!r} and {CHECKSUM!r}, got {short(given)}")
+        raise ValueError(f"no packed file: __metadata__ must hold {TEXT!r} and {CHECKSUM!r}, got {shorten(given)}")
     if not all(isinstance(value, str) for value in found.values()):
-        raise ValueError(f"{TEXT!r} and {CHECKSUM!r} in __metadata__ must be texts, got {short(found)}")
+        raise ValueError(f"{TEXT!r} and {CHECKSUM!r} in __metadata__ must be texts, got {shorten(found)}")
     return found[TEXT], found[CHECKSUM]
 
 
 def _is_of_run(text: Any) -> bool:
-    """Whether this is what a run says of its network; no JSON says nothing."""
+    """Return whether a text is the metadata of a run's checkpoint."""
     try:
         facts = strict_json(text, TEXT) if isinstance(text, str) else None
     except ValueError:
@@ -112,14 +114,16 @@ def _tensors(entries: dict[str, Any], data: memoryview) -> dict[str, Array]:
     for name, entry in entries.items():
         dtype, shape, begin, end = _entry(name, entry)
         if end > len(data):
-            raise ValueError(f"the file is truncated: tensor {short(name)} ends at {end} of {len(data)} bytes of data")
+            raise ValueError(
+                f"the file is truncated: tensor {shorten(name)} ends at {end} of {len(data)} bytes of data"
+            )
         tensors[name] = np.frombuffer(data[begin:end], dtype).reshape(shape)
         ends.append((begin, end, name))
     last = 0
     for begin, end, name in sorted(ends):
         if begin != last:
             where = "overlaps the one before" if begin < last else "leaves a gap before it"
-            raise ValueError(f"tensor {short(name)} {where}: it begins at {begin}, the one before ends at {last}")
+            raise ValueError(f"tensor {shorten(name)} {where}: it begins at {begin}, the one before ends at {last}")
         last = end
     if last != len(data):
         raise ValueError(f"the tensors end at {last}, the data at {len(data)}: bytes that belong to no tensor")
@@ -128,18 +132,22 @@ def _tensors(entries: dict[str, Any], data: memoryview) -> dict[str, Array]:
 
 def _entry(name: str, entry: Any) -> tuple[Any, Shape, int, int]:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise ValueError(f"tensor {short(name)} must have a dtype, a shape and data_offsets, got {short(entry)}")
+        raise ValueError(f"tensor {shorten(name)} must have a dtype, a shape and data_offsets, got {shorten(entry)}")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise ValueError(f"the dtype of tensor {short(name)} must be one of {', '.join(DTYPES)}, got {short(dtype)}")
+        raise ValueError(
+            f"the dtype of tensor {shorten(name)} must be one of {', '.join(DTYPES)}, got {shorten(dtype)}"
+        )
     if not _are_counts(shape) or any(side > LARGEST for side in shape) or len(shape) > 4:
-        raise ValueError(f"tensor {short(name)} must have 0 to 4 sides of at most {LARGEST}, got {short(shape)}")
+        raise ValueError(f"tensor {shorten(name)} must have 0 to 4 sides of at most {LARGEST}, got {shorten(shape)}")
     if not _are_counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise ValueError(f"the data_offsets of tensor {short(name)} must be a begin and an end, got {short(offsets)}")
+        raise ValueError(
+            f"the data_offsets of tensor {shorten(name)} must be a begin and an end, got {shorten(offsets)}"
+        )
     size = math.prod(shape) * DTYPES[dtype].itemsize
     if size != offsets[1] - offsets[0]:
         raise ValueError(
-            f"tensor {short(name)}, {dtype} {shape}, has {size} bytes, its data_offsets {offsets} hold "
+            f"tensor {shorten(name)}, {dtype} {shape}, has {size} bytes, its data_offsets {offsets} hold "
             f"{offsets[1] - offsets[0]}"
         )
     return DTYPES[dtype], tuple(shape), offsets[0], offsets[1]
@@ -159,31 +167,31 @@ def _checksum(text: str, parts: Iterable[bytes | memoryview]) -> str:
     return f"{value:08x}"
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in found if names.count(name) > 1)
-        raise ValueError(f"{short(twice)} is given twice in one object")
+        raise ValueError(f"{shorten(twice)} is given twice in one object")
     return found
 
 
-def _no_constant(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def checked_text(value: Any, what: str) -> str:
-    """A text that can stand in the file."""
+def check_text(value: Any, what: str) -> str:
+    """Return `value`. Raise ValueError unless it is a text that a file can hold."""
     if not isinstance(value, str):
-        raise ValueError(f"{what} must be a text, got {short(value)}")
+        raise ValueError(f"{what} must be a text, got {shorten(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{what} has no form in UTF-8: {short(value)}") from None
+        raise ValueError(f"{what} has no form in UTF-8: {shorten(value)}") from None
     return value
 
 
-def short(value: Any) -> str:
-    """A value in an error message."""
+def shorten(value: Any) -> str:
+    """Return a value as an error message shows it."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."

@@ -20,10 +20,10 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
-from adaste.packed.calls import ADVICE, CALLS, SUPPORTED
+from adaste.packed.aten import ADVICE, CALLS, SUPPORTED
 from adaste.packed.graph import INPUT
 from adaste.packed.graph_builder import BATCH, Arguments, Builder, Constant, Misfit, Value
-from adaste.packed.node import Node
+from adaste.packed.nodes import Node
 
 _TORCH = Path(torch.__file__).parent
 
@@ -43,17 +43,17 @@ class Traced:
 
 
 def trace(model: nn.Module, example: Tensor) -> Traced:
-    """What `model` computes in evaluation mode for images like `example`, (n, channels, height, width)."""
+    """Trace what `model` computes in evaluation mode for images like `example`, (n, channels, height, width)."""
     _check_example(example)
     with torch.no_grad():
         network = _Logits(copy.deepcopy(model)).cpu().float().eval()
         images = example.detach().cpu().float()
         logits = network(images)
         _check_logits(logits, model)
-        program = _exported(network, images[:1].expand(BATCH, -1, -1, -1).contiguous())
+        program = _export(network, images[:1].expand(BATCH, -1, -1, -1).contiguous())
         channels, height, width = example.shape[1:]
         builder = Builder((channels, height, width))
-        output = _Walk(program, builder).output()
+        output = _Translator(program, builder).output()
     return Traced((channels, height, width), tuple(builder.nodes), output, builder.weights, logits)
 
 
@@ -66,7 +66,7 @@ def _check_example(example: Tensor) -> None:
 
 
 def _check_logits(logits: Tensor, model: nn.Module) -> None:
-    """What a model computes must be numbers: nothing that is packed could be compared with it else."""
+    """Raise ValueError unless all logits are finite: the packed network is compared with them."""
     bad = int((~logits.isfinite()).sum())
     if not bad:
         return
@@ -98,7 +98,7 @@ class _Logits(nn.Module):
         return found
 
 
-def _exported(network: nn.Module, images: Tensor) -> ExportedProgram:
+def _export(network: nn.Module, images: Tensor) -> ExportedProgram:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # torch's, about itself
@@ -112,7 +112,7 @@ def _exported(network: nn.Module, images: Tensor) -> ExportedProgram:
 
 
 def _writes(program: ExportedProgram) -> bool:
-    """Whether an operation changes a tensor instead of making one."""
+    """Return whether an operation changes a tensor instead of making one."""
     schemas = [getattr(node.target, "_schema", None) for node in program.graph.nodes]
     return any(schema is not None and schema.is_mutable for schema in schemas)
 
@@ -127,8 +127,8 @@ class _Refusal:
     advice: str
 
 
-class _Walk:
-    """Through the operations of an exported model; those that cannot be packed are told of all together."""
+class _Translator:
+    """Translates the operations of an exported model; one error names all that cannot be packed."""
 
     def __init__(self, program: ExportedProgram, builder: Builder) -> None:
         self._program, self._builder = program, builder
@@ -142,36 +142,36 @@ class _Walk:
         }
 
     def output(self) -> str:
-        """Build all nodes; the name of the output."""
+        """Build all nodes, and return the name of the output."""
         last = next(node for node in self._program.graph.nodes if node.op == "output")
-        needed = _needed(last)
+        needed = _find_needed(last)
         for node in self._program.graph.nodes:
             if node in needed and node is not last:
                 self._found[node] = self._input(node) if node.op == "placeholder" else self._call(node)
         if self._refused:
-            raise ValueError(_in_words(self._refused))
-        (logits,) = self._known(last.args[0])
+            raise ValueError(_describe(self._refused))
+        (logits,) = self._lookup(last.args[0])
         if not isinstance(logits, Value):
             raise ValueError("the output of the model does not depend on the image")
         return self._builder.use(logits)
 
     def _input(self, node: fx.Node) -> Constant | Value:
-        """An input of the program: the images, a parameter, a buffer or another constant."""
+        """Return an input of the program: the images, a parameter, a buffer or another constant."""
         name = self._names.get(node.name)
         if name is None:
             return Value(INPUT, self._builder.shapes[INPUT])
         kept = self._program.state_dict if name in self._program.state_dict else self._program.constants
-        return Constant(kept[name].detach(), _own(name))
+        return Constant(kept[name].detach(), _strip_wrapper(name))
 
     def _call(self, node: fx.Node) -> Any:
-        """An operation: computed now where that is possible, else built."""
+        """Compute an operation now if it does not depend on the image, else build its nodes."""
         if node.op == "get_attr":  # the body of what follows, as of an autocast, which is no operation of torch's own
             return None
-        arguments, named = self._known(node.args), self._known(dict(node.kwargs))
+        arguments, named = self._lookup(node.args), self._lookup(dict(node.kwargs))
         if node.target is operator.getitem:
             return self._part(node, *arguments)
         if not _depends_on_image((arguments, named)):
-            result = node.target(*_bare(arguments), **_bare(named))  # type: ignore[operator]
+            result = node.target(*_unwrap(arguments), **_unwrap(named))  # type: ignore[operator]
             return tree_map(lambda made: Constant(made, f"what {_layer(node)} computes"), result)
         if node.target not in CALLS:
             what = f"{node.target}, which has no place in the file"
@@ -184,7 +184,7 @@ class _Walk:
             return self._refuse(node, f": {error}", f": {error}")
 
     def _part(self, node: fx.Node, results: Sequence[Any] | Misfit, place: int) -> Any:
-        """One of the results of an operation; None stands for those that no node computes, as places of maxima."""
+        """Return one of the results of an operation; None stands for what no node computes, as indices of maxima."""
         if isinstance(results, Misfit):
             return results
         if results[place] is None:
@@ -193,7 +193,7 @@ class _Walk:
         return results[place]
 
     def _refuse(self, node: fx.Node, one: str, many: str, advice: str = SUPPORTED) -> Any:
-        """Remember that an operation cannot be packed; what stands for its results."""
+        """Remember that an operation cannot be packed, and return what stands for its results."""
         self._refused.append(_Refusal(_place(node), one, many, advice))
         return self._stand_in(node)
 
@@ -205,12 +205,12 @@ class _Walk:
             lambda leaf: self._builder.stand_in(tuple(leaf.shape)) if isinstance(leaf, Tensor) else leaf, made
         )
 
-    def _known(self, arguments: Any) -> Any:
+    def _lookup(self, arguments: Any) -> Any:
         return fx.map_arg(arguments, lambda node: self._found[node])
 
 
-def _in_words(refused: Sequence[_Refusal]) -> str:
-    """All that cannot be packed, the same at several places in one line."""
+def _describe(refused: Sequence[_Refusal]) -> str:
+    """Return all that cannot be packed as text, the same at several places in one line."""
     lines: dict[str, list[_Refusal]] = {}
     for refusal in refused:
         lines.setdefault(refusal.many, []).append(refusal)
@@ -226,8 +226,8 @@ def _in_words(refused: Sequence[_Refusal]) -> str:
     )
 
 
-def _needed(last: fx.Node) -> set[fx.Node]:
-    """All operations that the last one depends on; others (assertions, outputs nobody asked for) are left out."""
+def _find_needed(last: fx.Node) -> set[fx.Node]:
+    """Return all operations that the last one depends on: no assertions, no unused outputs."""
     needed, waiting = set[fx.Node](), [last]
     while waiting:
         node = waiting.pop()
@@ -238,7 +238,7 @@ def _needed(last: fx.Node) -> set[fx.Node]:
 
 
 def _by_name(node: fx.Node, arguments: Sequence[Any], named: Mapping[str, Any]) -> Arguments:
-    """Arguments by the names of the operation's schema, with defaults for those that are not given."""
+    """Return arguments by the names of the operation's schema, with defaults for those that are not given."""
     schema = node.target._schema.arguments  # type: ignore[union-attr]
     found = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
     return {**found, **dict(zip((argument.name for argument in schema), arguments, strict=False)), **named}
@@ -248,22 +248,22 @@ def _depends_on_image(arguments: Any) -> bool:
     return any(isinstance(leaf, Value | Misfit) for leaf in tree_leaves(arguments))
 
 
-def _bare(arguments: Any) -> Any:
+def _unwrap(arguments: Any) -> Any:
     return tree_map(lambda leaf: leaf.tensor if isinstance(leaf, Constant) else leaf, arguments)
 
 
 def _shape(node: fx.Node) -> tuple[int, ...]:
-    """Of the result, or of the first where there are several."""
+    """Return the shape of the result, or of the first of several."""
     return tuple(tree_leaves(node.meta["val"])[0].shape)
 
 
 def _place(node: fx.Node) -> str:
-    """Where in the model an operation is, in words, and where in its code."""
+    """Return where an operation is in the model, and where in its code."""
     return _layer(node) + _line(node.meta.get("stack_trace") or "")
 
 
 def _line(stack: str) -> str:
-    """The innermost `forward` of a stack that is neither torch's nor ours, " (file.py, line 3)"; nothing if all are."""
+    """Return the innermost `forward` of a stack that is the user's, " (file.py, line 3)"; empty if none is."""
     found = re.findall(r'File "(.+)", line (\d+), in forward', stack)
     own = [
         (Path(file).name, line) for file, line in found if file != __file__ and not Path(file).is_relative_to(_TORCH)
@@ -272,13 +272,13 @@ def _line(stack: str) -> str:
 
 
 def _layer(node: fx.Node) -> str:
-    """The layer of an operation, in words."""
+    """Return the layer of an operation, in words."""
     path, kind = list(node.meta["nn_module_stack"].values())[-1]
     name = kind if isinstance(kind, str) else kind.__name__
-    own = _own(path)
+    own = _strip_wrapper(path)
     return f"the {name.rpartition('.')[2]} at {own!r}" if own else f"the {name.rpartition('.')[2]} itself"
 
 
-def _own(name: str) -> str:
-    """A name inside the model, which `_Logits` wraps."""
+def _strip_wrapper(name: str) -> str:
+    """Return a name inside the model, which `_Logits` wraps."""
     return name.removeprefix("model").removeprefix(".")

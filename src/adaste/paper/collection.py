@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adaste import __version__
-from adaste._util.serial import require_types
+from adaste._util.serial import UnknownKindError, require_types
 from adaste.paper.cell_ids import Address, addresses_of
 from adaste.paper.families.family import Family
 from adaste.paper.setups import Place
@@ -180,9 +180,11 @@ def _read_recipe(folder: Path) -> Recipe:
     try:
         recipe = read_recipe(folder / "recipe.json")
     except ValueError as error:
-        others = _versions_that_made(folder)
+        reason, others = str(error), _versions_that_made(folder)
+        if isinstance(error.__cause__, UnknownKindError):
+            reason = f"class {error.__cause__.kind} is not installed: neither adaste nor a plug-in brings it"
         hint = f"; it was made by adaste {', '.join(others)}, and this is {__version__}" if others else ""
-        raise ValueError(f"{error}{hint}") from error
+        raise ValueError(f"{reason}{hint}") from error
     named = DIGEST.search(folder.name)
     # A field that recipes of another version lack changes the digest, and not what the run was.
     if named and named[1] != recipe.digest and not _versions_that_made(folder):

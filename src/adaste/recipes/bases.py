@@ -32,7 +32,7 @@ class Base(ABC):
 
     @abstractmethod
     def make(self) -> MakeOptimizer:
-        """Makes the optimizer of given parameter groups, with the learning rate of the first step."""
+        """Return the function that makes the optimizer of parameter groups, with the first step's learning rate."""
 
     @property
     def first_lr(self) -> float:
@@ -137,12 +137,12 @@ class RMSprop(Base):
 
 
 def rate_at(rate: float | Schedule, step: int) -> float:
-    """A learning rate at one step."""
+    """Return a learning rate at one step."""
     return float(rate.at(step) if isinstance(rate, Schedule) else rate)
 
 
 def _floats(betas: tuple[float, float]) -> tuple[float, float]:
-    """Torch takes no whole numbers here, though 0 is a rate like others."""
+    """Return both as floats: torch takes no whole numbers here, though 0 is a rate like others."""
     return float(betas[0]), float(betas[1])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaste._util.checks import near
-from adaste._util.serial import field_types, fits, from_plain, in_words, parsed, suitable, to_plain
+from adaste._util.serial import describe_type, field_types, fits, from_plain, parse_json, suggest_classes, to_plain
 from adaste.recipes.recipe import Recipe
 from adaste.recipes.registry import ADMITTED
 
@@ -45,7 +45,7 @@ def override(recipe: Recipe, assignments: Iterable[str]) -> Recipe:
     with its defaults. All are collected before any is applied, a whole value before the fields inside of it: order
     matters only between two for the same key, where the later one counts.
     """
-    changed: Recipe = _changed(recipe, [_read(assignment) for assignment in assignments])
+    changed: Recipe = _apply(recipe, [_read(assignment) for assignment in assignments])
     return changed
 
 
@@ -56,8 +56,8 @@ def _read(written: str) -> _Assignment:
     return _Assignment("", tuple(key.split(".")), text, written)
 
 
-def _changed(owner: Any, assignments: Sequence[_Assignment]) -> Any:
-    """`owner` with all fields replaced at once that assignments lead to: some values are valid together alone."""
+def _apply(owner: Any, assignments: Sequence[_Assignment]) -> Any:
+    """Return `owner` after all assignments to its fields, made at once: some values are valid only together."""
     if not assignments:
         return owner
     hints = _fields_of(owner, assignments)
@@ -66,29 +66,29 @@ def _changed(owner: Any, assignments: Sequence[_Assignment]) -> Any:
         mine = [assignment for assignment in assignments if assignment.keys[0] == name]
         whole = [assignment for assignment in mine if assignment.ends]
         inside = [assignment.inside for assignment in mine if not assignment.ends]
-        values[name] = _value(whole[-1], inside, hints[name]) if whole else _changed(getattr(owner, name), inside)
-    with _naming(assignments):
+        values[name] = _make_value(whole[-1], inside, hints[name]) if whole else _apply(getattr(owner, name), inside)
+    with _name_assignments(assignments):
         return dataclasses.replace(owner, **values)
 
 
 def _fields_of(owner: Any, assignments: Sequence[_Assignment]) -> dict[str, Any]:
-    """The fields of `owner` with their types; an error if an assignment leads to none of them."""
+    """Return the fields of `owner` with their types. Raise ValueError if an assignment leads to none of them."""
     for assignment in assignments:
-        with _naming([assignment]):
+        with _name_assignments([assignment]):
             if not dataclasses.is_dataclass(owner) or isinstance(owner, type):
                 path = assignment.path
                 raise ValueError(f"there is nothing inside {path}, which is {owner!r}; give {path} as a whole")
             hints, name = field_types(type(owner)), assignment.keys[0]
             if name not in hints:
                 raise ValueError(
-                    f"{assignment.here} is no field of {type(owner).__name__}{_near_field(owner, name)} "
+                    f"{assignment.here} is no field of {type(owner).__name__}{_suggest_fields(owner, name)} "
                     f"(fields: {', '.join(hints)})"
                 )
     return hints
 
 
-def _near_field(owner: Any, name: str) -> str:
-    """The fields that may be meant, as the end of a message: those of this name further inside first."""
+def _suggest_fields(owner: Any, name: str) -> str:
+    """Return the fields that may be meant, as the end of a message: those of this name further inside first."""
     inside = ", ".join(path for path in _paths(owner) if path.endswith(f".{name}"))
     alike = near(name, field_types(type(owner)))
     if not inside:
@@ -104,33 +104,35 @@ def _paths(owner: Any, path: str = "") -> Iterator[str]:
             yield from _paths(part, f"{path}{field.name}.")
 
 
-def _value(whole: _Assignment, inside: Sequence[_Assignment], hint: Any) -> Any:
-    """The value that an assignment stands for, with the fields inside of it that others assign."""
-    with _naming([whole]):
-        plain = _plain(whole, hint)
+def _make_value(whole: _Assignment, inside: Sequence[_Assignment], hint: Any) -> Any:
+    """Return the value that an assignment stands for, with the fields inside of it that others assign."""
+    with _name_assignments([whole]):
+        plain = _to_plain(whole, hint)
     kind = ADMITTED.get(plain.get("kind", "")) if isinstance(plain, dict) else None
     # At once and not afterwards: a class may not be made without such a field, as an AdamW without base.lr.
     hints = field_types(kind) if kind else {}
     at_once = [assignment for assignment in inside if assignment.ends and assignment.keys[0] in hints]
     for assignment in at_once:
         name = assignment.keys[0]
-        with _naming([assignment]):
-            plain[name] = to_plain(_value(assignment, [], hints[name]))
-    with _naming([whole, *inside]):
+        with _name_assignments([assignment]):
+            plain[name] = to_plain(_make_value(assignment, [], hints[name]))
+    with _name_assignments([whole, *inside]):
         made = from_plain(plain, ADMITTED, expected=hint, where=whole.here)
-    return _changed(made, [assignment for assignment in inside if assignment not in at_once])
+    return _apply(made, [assignment for assignment in inside if assignment not in at_once])
 
 
-def _plain(assignment: _Assignment, hint: Any) -> Any:
-    """The value as plain data; text that is none becomes an object of the class of that name."""
+def _to_plain(assignment: _Assignment, hint: Any) -> Any:
+    """Return the value as plain data; text for a field of another type is the name of a class."""
     try:
-        plain = parsed(assignment.text)
+        plain = parse_json(assignment.text)
     except json.JSONDecodeError:
         plain = assignment.text
     if not isinstance(plain, str) or fits(plain, hint):
         return plain
     if plain not in ADMITTED:
-        raise ValueError(f"{assignment.here} must be {in_words(hint)}, got {plain!r}{suitable(plain, hint, ADMITTED)}")
+        raise ValueError(
+            f"{assignment.here} must be {describe_type(hint)}, got {plain!r}{suggest_classes(plain, hint, ADMITTED)}"
+        )
     return {"kind": plain}
 
 
@@ -139,8 +141,8 @@ class _NamedError(ValueError):
 
 
 @contextmanager
-def _naming(assignments: Sequence[_Assignment]) -> Iterator[None]:
-    """An error inside names the assignments, unless it names some already."""
+def _name_assignments(assignments: Sequence[_Assignment]) -> Iterator[None]:
+    """Add the assignments to a ValueError of the block, unless it names some already."""
     try:
         yield
     except _NamedError:

@@ -13,7 +13,7 @@ from adaste.recipes.recipe import Recipe
 
 @dataclass(frozen=True)
 class Setting:
-    """What the data decide about a run.
+    """The part of a recipe that depends on the data set.
 
     data      their name.
     images    how many there are for training.
@@ -31,7 +31,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Preset:
-    """A recipe but for its length.
+    """A recipe without its length.
 
     norm_always  as in a recipe: on, unless the runs of before are to be repeated.
     """
@@ -44,7 +44,7 @@ class Preset:
     norm_always: bool = True
 
     def make(self, epochs: int | None = None) -> Recipe:
-        """The recipe for so many epochs, or the usual number of them."""
+        """Return the recipe for so many epochs, or for the usual number of them."""
         setting, batch = self.setting, 128
         epochs = setting.epochs if epochs is None else epochs
         treatment = self.method.treat(Plan(epochs, setting.images, batch))
@@ -94,7 +94,7 @@ SETTINGS = MappingProxyType(
 
 
 def own_setting(data: str, images: int, side: int) -> Setting:
-    """The setting of images of one's own: their number decides on rates, their side on networks and augmentation.
+    """Return the setting of a user's own images: rates depend on their number, networks and augmentation on their side.
 
     data    `folder` or `folder:SIDE`.
     images  how many there are for training.
@@ -107,7 +107,7 @@ def own_setting(data: str, images: int, side: int) -> Setting:
 
 
 def presets(settings: Mapping[str, Setting]) -> Mapping[str, Preset]:
-    """All recipes for some data, by name: `<data>-<network>-<method>`."""
+    """Return all recipes for some data, by name: `<data>-<network>-<method>`."""
     return MappingProxyType(
         {
             name: Preset(name, f"{method.title}: {network_name} on {setting.data}", setting, network, method)
@@ -124,12 +124,12 @@ RECIPES = presets(SETTINGS)
 
 
 def recipe(name: str, *, epochs: int | None = None, seed: int = 0) -> Recipe:
-    """The recipe of that name, for another number of epochs than usual if one is given."""
+    """Return the recipe of that name, for another number of epochs than usual if one is given."""
     return preset_named(name).make(epochs).with_seed(seed)
 
 
 def preset_named(name: str, settings: Mapping[str, Setting] = SETTINGS) -> Preset:
-    """The recipe of that name but for its length, among those for some data."""
+    """Return the recipe of that name without its length, among those for some data."""
     known = RECIPES if settings is SETTINGS else presets(settings)
     if name not in known:
         raise ValueError(

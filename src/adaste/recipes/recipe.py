@@ -4,9 +4,10 @@ But for rounding: devices differ in it, and on a CPU so do numbers of threads (e
 """
 
 import dataclasses
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from adaste._util import serial
 from adaste._util.checks import require, require_count
@@ -97,12 +98,12 @@ class Recipe:
                 )
 
     def to_json(self) -> str:
-        """The recipe as JSON, for people to read."""
+        """Return the recipe as indented JSON."""
         return serial.to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The recipe that `to_json` gave."""
+        """Return the recipe in a text of `to_json`. Raise ValueError if there is none."""
         recipe: Self = serial.from_json(text, RECIPE_CLASSES, expected=cls)
         return recipe
 
@@ -112,12 +113,12 @@ class Recipe:
         return serial.digest(self)[:16]
 
     def in_steps(self, steps_per_epoch: int) -> Self:
-        """The same recipe with schedules that count optimizer steps."""
+        """Return the same recipe with schedules that count optimizer steps."""
         require_count("steps_per_epoch", steps_per_epoch, least=1)
         return transform(self, lambda part: part.stretched(steps_per_epoch) if isinstance(part, Schedule) else part)
 
     def with_seed(self, seed: int) -> Self:
-        """The same recipe with other random numbers, also where an estimator draws some."""
+        """Return the same recipe with other random numbers, also those that an estimator draws."""
 
         def reseeded(part: Any) -> Any:
             return dataclasses.replace(part, seed=seed) if isinstance(part, Noise) and part.seed != seed else part
@@ -127,10 +128,10 @@ class Recipe:
 
     @property
     def unseeded(self) -> Self:
-        """One recipe for all that differ in their seeds alone; this one where its parts have seeds of their own."""
+        """One recipe for all that differ only in their seeds; this one if its parts have seeds of their own."""
         usual = self.with_seed(0)
         return usual if usual.with_seed(self.seed) == self else self
 
 
-RECIPE_CLASSES = MappingProxyType({**ADMITTED, "Recipe": Recipe})
+RECIPE_CLASSES: Mapping[str, type] = ChainMap({"Recipe": Recipe}, cast("MutableMapping[str, type]", ADMITTED))
 """All classes in a recipe's JSON."""

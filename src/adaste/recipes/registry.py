@@ -1,8 +1,17 @@
-"""The classes a recipe may be made of: the one place where names in JSON become objects."""
+"""The classes a recipe may be made of: the one place where names in JSON become objects.
 
+They are ours and those that installed packages bring as entry points of the groups `adaste.estimators` and
+`adaste.networks`, under the name of the class (docs/plugins.md).
+"""
+
+import dataclasses
+from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from adaste import estimators, models
+from adaste._util.checks import with_article
+from adaste._util.plugins import Registry
 from adaste.data import augment
 from adaste.estimators import maps, noise, schedules
 from adaste.recipes import bases
@@ -22,4 +31,26 @@ _CLASSES: tuple[type, ...] = (
     *(augment.Cutout, augment.Mixup, augment.CutMix),
 )
 
-ADMITTED = MappingProxyType({kind.__name__: kind for kind in _CLASSES})
+
+def _check_class(kind: type, name: str, found: Any) -> str:
+    """Return why recipes cannot hold a class: it must be read back from its name and its fields."""
+    if not isinstance(found, type) or not issubclass(found, kind):
+        return f"it must be a class derived from {kind.__module__}.{kind.__name__}, got {found!r}"
+    if found.__name__ != name:
+        return f"the entry point must have the name of its class, {found.__name__}"
+    if not dataclasses.is_dataclass(found) or not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        return f"{name} must be a frozen dataclass, whose fields are its settings"
+    if getattr(found, "__abstractmethods__", None):
+        missing = ", ".join(sorted(found.__abstractmethods__))
+        return f"{with_article(name)} cannot be made, it lacks {missing}"
+    return ""
+
+
+ADMITTED: Registry[type] = Registry(
+    MappingProxyType({kind.__name__: kind for kind in _CLASSES}),
+    {
+        "adaste.estimators": partial(_check_class, estimators.Estimator),
+        "adaste.networks": partial(_check_class, models.Network),
+    },
+)
+"""Classes by name."""

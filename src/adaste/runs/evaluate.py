@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from adaste._util.untrusted import kind_of_file, printable
 from adaste.data import Dataset
 from adaste.data.augment import Augmentation
-from adaste.data.errors import listing
+from adaste.data.dataset import listing
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import read_recipe
 from adaste.training.distributed import ALONE

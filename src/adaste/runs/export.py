@@ -12,7 +12,7 @@ from adaste.data import Dataset
 from adaste.data.augment import Augmentation
 from adaste.optim.partition import binary_weights
 from adaste.packed.graph import Graph
-from adaste.packed.onnx_int8 import to_int8_onnx
+from adaste.packed.onnx import to_int8_onnx
 from adaste.packed.pack import to_graph, writer_for
 from adaste.runs.evaluate import NETWORKS, Exported, restore
 

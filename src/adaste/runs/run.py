@@ -23,8 +23,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from adaste._util.checks import require, require_count
-from adaste._util.files import append, remove_unfinished, write_atomically
-from adaste._util.locks import alone_in
+from adaste._util.files import alone_in, append, remove_unfinished, write_atomically
 from adaste._util.signals import Heard, StoppedError, listening
 from adaste.data import Dataset, is_own
 from adaste.recipes.recipe import Recipe

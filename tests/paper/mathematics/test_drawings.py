@@ -8,8 +8,8 @@ pytest.importorskip("matplotlib", reason="the drawings need matplotlib, which is
 import matplotlib
 from matplotlib.figure import Figure
 
-from adaste._util.drawing import saved
 from adaste._util.extras import MissingPackageError
+from adaste.paper.drawing import saved
 from adaste.paper.mathematics import drawings
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste._util.stale_dirs import BOOT
+from adaste._util.files import BOOT
 from adaste.cli import main, options
 from adaste.runs.study.mps import shared_gpu
 from support.programs import program

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste._util.locks import alone_in
+from adaste._util.files import alone_in
 from adaste.runs.study.ray_worker import Work, make
 from support.waiting import soon, wait_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste._util.locks import alone_in, is_taken
+from adaste._util.files import alone_in, is_taken
 from adaste.cli import main
 from adaste.recipes.presets import recipe
 from adaste.runs.failures import leave_problem, read_problem

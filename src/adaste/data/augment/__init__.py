@@ -12,11 +12,9 @@ CUDA graph; a resumed run redraws the same epoch, and a rank takes its part of t
 """
 
 from adaste.data.augment.augmentation import Augmentation, of_rank, of_step
-from adaste.data.augment.base import Batch, Epoch, Transform
-from adaste.data.augment.cutout import Cutout
-from adaste.data.augment.pairs import CutMix, Mixup, loss
-from adaste.data.augment.randomness import generator, order_of_epoch, steps_of_epoch
+from adaste.data.augment.pixels import CutMix, Cutout, Mixup, loss
 from adaste.data.augment.spatial import CenterCrop, Crop, Flip, RandomResizedCrop
+from adaste.data.augment.transform import Batch, Epoch, Transform, generator, order_of_epoch, steps_of_epoch
 
 __all__ = [
     "Augmentation",

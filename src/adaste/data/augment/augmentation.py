@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from adaste._util.checks import require_count
-from adaste.data.augment.base import Batch, Draws, Epoch, Pair, Pixels, Size, Spatial, Transform, require_number
-from adaste.data.augment.index_map import read, whole
-from adaste.data.augment.spatial import RandomResizedCrop
+from adaste.data.augment.pixels import Pair, Pixels
+from adaste.data.augment.spatial import RandomResizedCrop, Spatial, gather, identity_maps
+from adaste.data.augment.transform import Batch, Draws, Epoch, Size, Transform, require_number
 
 KINDS = (Spatial, Pixels, Pair)
 """The kinds of transforms in the order a batch passes them."""
@@ -19,7 +19,7 @@ LARGEST_SIDE = 2**15 - 1
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What happens to the images of a step: `transforms` in order; `mean` and `std` per channel, of images in 0..1."""
+    """The transforms of a step's images, in order, and their normalisation: `mean` and `std` per channel, in 0..1."""
 
     transforms: tuple[Transform, ...]
     mean: tuple[float, ...]
@@ -36,7 +36,7 @@ class Augmentation:
             require_number("std", std, above=0)
 
     def draw(self, *, seed: int, epoch: int, order: Tensor, image_size: Size, ranks: int = 1) -> Draws:
-        """All random numbers of an epoch on the host: (steps,) per step, (steps, batch, ...) per image.
+        """Draw all random numbers of an epoch on the host: (steps,) per step, (steps, batch, ...) per image.
 
         `order` (steps, batch) holds the indices of the images of every step, of all `ranks` together. With a transform
         of pairs the numbers depend on `ranks`, since partners are on the same rank; others do not.
@@ -50,26 +50,28 @@ class Augmentation:
             raise ValueError(f"a batch must divide evenly among ranks, got {order.shape[1]} images for {ranks} ranks")
         size, draws = image_size, dict[str, Tensor]()
         for position, transform in enumerate(self.transforms):
-            numbers = transform.draw(Epoch(seed, epoch, order, ranks, position), _checked(size))
+            numbers = transform.draw(Epoch(seed, epoch, order, ranks, position), _check_size(size))
             draws |= {f"{position}.{name}": numbers[name] for name in transform.names}
             size = transform.output_size(size) if isinstance(transform, Spatial) else size
         return draws
 
     def output_size(self, size: Size) -> Size:
-        """The size a network sees of images of `size`, in training and in evaluation."""
+        """Return the size that a network sees of images of `size`, in training and in evaluation."""
         for transform in self.transforms:
             size = transform.output_size(size) if isinstance(transform, Spatial) else size
         return size
 
     def apply(self, images: Tensor, labels: Tensor, draws: Draws, dtype: torch.dtype) -> Batch:
-        """The batch of one step from uint8 images (b, h, w, c), their labels, and the draws of that step.
+        """Return the batch of one step from uint8 images (b, h, w, c), their labels, and the draws of that step.
 
         A pure function that never waits for the device.
         """
         self._check_images(images)
-        steps = [(transform, self._drawn(draws, place, len(images))) for place, transform in enumerate(self.transforms)]
+        steps = [
+            (transform, self._draws_of(draws, place, len(images))) for place, transform in enumerate(self.transforms)
+        ]
         moves = [(transform, numbers) for transform, numbers in steps if isinstance(transform, Spatial)]
-        pixels = self._normalised(_moved(images, moves))
+        pixels = self._normalise(_move(images, moves))
         partners = share = None
         for transform, numbers in steps:
             if isinstance(transform, Pixels):
@@ -80,13 +82,13 @@ class Augmentation:
         return Batch(_channels_first(pixels, dtype), labels, partners, share)
 
     def prepare(self, images: Tensor, dtype: torch.dtype) -> Tensor:
-        """Images (b, h, w, c), uint8, for evaluation: normalised; their middle where training sees crops of a size."""
+        """Return uint8 images (b, h, w, c) normalised for evaluation: their middle if training crops to a size."""
         self._check_images(images)
-        settled = [transform.settled for transform in self.transforms if isinstance(transform, Spatial)]
-        moves: list[tuple[Spatial, Draws]] = [(transform, {}) for transform in settled if transform is not None]
-        return _channels_first(self._normalised(_moved(images, moves)), dtype)
+        fixed = [transform.at_evaluation for transform in self.transforms if isinstance(transform, Spatial)]
+        moves: list[tuple[Spatial, Draws]] = [(transform, {}) for transform in fixed if transform is not None]
+        return _channels_first(self._normalise(_move(images, moves)), dtype)
 
-    def _normalised(self, pixels: Tensor) -> Tensor:
+    def _normalise(self, pixels: Tensor) -> Tensor:
         scale = [1 / (255 * std) for std in self.std]
         shift = [-mean / std for mean, std in zip(self.mean, self.std, strict=True)]
         return pixels.float() * _constants(scale, pixels.device) + _constants(shift, pixels.device)
@@ -98,8 +100,8 @@ class Augmentation:
                 f"got {images.dtype} of shape {tuple(images.shape)}"
             )
 
-    def _drawn(self, draws: Draws, position: int, count: int) -> Draws:
-        """The draws of the transform at `position`."""
+    def _draws_of(self, draws: Draws, position: int, count: int) -> Draws:
+        """Return the draws of the transform at `position`."""
         found = {}
         for name in self.transforms[position].names:
             key = f"{position}.{name}"
@@ -115,7 +117,7 @@ class Augmentation:
 
 
 def of_rank(draws: Draws, *, rank: int, ranks: int) -> Draws:
-    """The part of an epoch's draws that belongs to one of `ranks`: the images [rank b, (rank + 1) b) of every step."""
+    """Return one rank's part of an epoch's draws: the images [rank b, (rank + 1) b) of every step."""
     require_count("ranks", ranks, least=1)
     if rank not in range(ranks):
         raise ValueError(f"rank must be one of 0 .. {ranks - 1}, got {rank}")
@@ -131,18 +133,18 @@ def of_rank(draws: Draws, *, rank: int, ranks: int) -> Draws:
 
 
 def of_step(draws: Draws, step: int) -> Draws:
-    """The draws of one step of an epoch, as views."""
+    """Return the draws of one step of an epoch, as views."""
     return {name: drawn[step] for name, drawn in draws.items()}
 
 
-def _moved(images: Tensor, moves: list[tuple[Spatial, Draws]]) -> Tensor:
+def _move(images: Tensor, moves: list[tuple[Spatial, Draws]]) -> Tensor:
     if not moves:
         return images
-    rows, columns = whole(images)
+    rows, columns = identity_maps(images)
     for transform, numbers in moves:
         transform.output_size((rows.length, columns.length))  # an error where it does not fit
-        rows, columns = transform.place(rows, columns, numbers)
-    return read(images, rows, columns)
+        rows, columns = transform.map_indices(rows, columns, numbers)
+    return gather(images, rows, columns)
 
 
 def _channels_first(pixels: Tensor, dtype: torch.dtype) -> Tensor:
@@ -151,7 +153,7 @@ def _channels_first(pixels: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _constants(values: list[float], device: torch.device) -> Tensor:
-    """One number per channel."""
+    """Return one number per channel."""
     # Computed on the device: a copy from the host could not be captured in a CUDA graph. By `where`, and not by a stack
     # of numbers, which a compiler does not fuse with its use.
     channel = torch.arange(len(values), device=device)
@@ -161,7 +163,7 @@ def _constants(values: list[float], device: torch.device) -> Tensor:
     return chosen
 
 
-def _checked(size: Size) -> Size:
+def _check_size(size: Size) -> Size:
     for side in size:
         require_count("every side of image_size", side, least=1)
     if max(size) > LARGEST_SIDE:

@@ -1,6 +1,6 @@
 """The mathematics as pictures: one function per figure, each a pure function that returns a matplotlib Figure.
 
-Needs matplotlib, as `adaste._util.drawing` says. docs/pictures/draw_mathematics.py writes them into the documentation.
+Needs matplotlib, as `adaste.paper.drawing` says. docs/pictures/draw_mathematics.py writes them into the documentation.
 """
 
 import math
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from adaste._util.drawing import in_style
 from adaste.estimators.maps import DoubleWell, Tanh
+from adaste.paper.drawing import in_style
 from adaste.paper.mathematics import chain_rule, drift, illustrations, mirror, one_weight, relaxation, steepest
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from adaste._util.stale_dirs import left_over, temporary_folder
+from adaste._util.files import stale_folders, temporary_folder
 
 PROGRAM = "nvidia-cuda-mps-control"
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"
@@ -50,7 +50,7 @@ def shared_gpu(says: Callable[[str], None]) -> Iterator[dict[str, str]]:
 
 def _stop_those_left_over(program: str, parent: Path, says: Callable[[str], None]) -> None:
     """Nobody uses them: the runs of a study end with it, whatever ends that."""
-    for folder in left_over(parent, PREFIX):
+    for folder in stale_folders(parent, PREFIX):
         if _ask(program, [], _variables(folder), command="quit\n") is None:  # else it was not running any more
             says(f"stopped the {PROGRAM} of a study that was killed")
         shutil.rmtree(folder, ignore_errors=True)

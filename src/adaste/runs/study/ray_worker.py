@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adaste._util.files import UNFINISHED
-from adaste._util.locks import is_taken
+from adaste._util.files import UNFINISHED, is_taken
 from adaste._util.signals import Heard, listening
 from adaste.runs.study.processes import Child, Ending
 

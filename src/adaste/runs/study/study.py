@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from adaste._util.locks import is_taken
+from adaste._util.files import is_taken
 from adaste._util.signals import handling
 from adaste.data import is_own
 from adaste.recipes.recipe import Recipe

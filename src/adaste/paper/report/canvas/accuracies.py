@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
-from adaste._util.drawing import in_style
 from adaste.paper.cells import Cell, cells_of, of_one_length
 from adaste.paper.collection import Run
+from adaste.paper.drawing import in_style
 from adaste.paper.published import QUOTED, RERUN
 from adaste.paper.report.canvas.looks import GREY, LOOK, entitle
 from adaste.paper.report.cell_format import number, summary

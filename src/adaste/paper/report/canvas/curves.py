@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import MaxNLocator
 
-from adaste._util.drawing import in_style
 from adaste.paper.collection import Run
+from adaste.paper.drawing import in_style
 from adaste.paper.families.family import Family
 from adaste.paper.figures import Figure, Panel
 from adaste.paper.report.canvas.looks import GREY, LOOK, entitle

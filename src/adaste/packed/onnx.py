@@ -1,0 +1,274 @@
+"""A packed network as ONNX: in float32, or with 8-bit activations and weights.
+
+Only standard operators are used. Binary weights are int8 initializers of +-1 that a Cast makes float32, a quarter of
+the size; scales come behind the convolution, as in the one-bit file. 8-bit files are calibrated on images
+(onnxruntime's QDQ form).
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adaste._util.extras import needs
+from adaste.packed.graph import INPUT, Graph
+from adaste.packed.nodes import (
+    Add,
+    Affine,
+    Array,
+    AveragePool,
+    Concatenate,
+    Convolution,
+    Epilogue,
+    Flatten,
+    Linear,
+    MaxPool,
+    Node,
+    Pool,
+    Relu,
+    Weighted,
+)
+
+OPSET, IR_VERSION = 17, 8
+"""Old enough for every runtime in use."""
+
+OUTPUT = "logits"
+
+Attributes = Mapping[str, Any]
+NONE: Attributes = MappingProxyType({})
+
+Step = tuple[str, list[str], Attributes]
+"""An operator, its inputs besides the first, its attributes."""
+
+
+def to_onnx(graph: Graph) -> bytes:
+    """Return the ONNX file of a network: "input" (n, channels, height, width), normalised, to "logits" (n, classes)."""
+    onnx = require_onnx()
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    model = _Model(graph)
+    for node in graph.nodes:
+        NODES[type(node)](model, node)
+    model.put("Identity", [graph.output], OUTPUT)
+    body = helper.make_graph(
+        model.nodes,
+        "adaste",
+        [helper.make_tensor_value_info(INPUT, floats, ["n", *graph.input_shape])],
+        [helper.make_tensor_value_info(OUTPUT, floats, ["n", graph.outputs])],
+        model.tensors,
+    )
+    made = helper.make_model(
+        body,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name=graph.producer,
+    )
+    facts = {"classes": graph.classes, "mean": graph.mean, "std": graph.std, "recipe": graph.recipe}
+    helper.set_model_props(made, {name: json.dumps(fact) for name, fact in facts.items() if fact is not None})
+    onnx.checker.check_model(made, full_check=True)
+    content: bytes = made.SerializeToString(deterministic=True)
+    return content
+
+
+def require_onnx() -> Any:
+    """Return the package onnx. Raise MissingPackageError if it is not installed."""
+    with needs("onnx", extra="onnx", purpose="ONNX"):
+        import onnx
+    return onnx
+
+
+class _Model:
+    """Operators and tensors so far."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._onnx, self._shapes = require_onnx(), graph.shapes()
+        self.nodes: list[Any] = []
+        self.tensors: list[Any] = []
+
+    def tensor(self, name: str, value: Array) -> str:
+        """Add a tensor, and return its name."""
+        self.tensors.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def channels(self, node: Node, name: str, value: Array) -> str:
+        """Add a number for every channel of a node's output, in the shape that ONNX wants beside that."""
+        sides = len(self._shapes[node.output]) - 1
+        return self.tensor(f"{node.output}.{name}", value.astype(np.float32).reshape(-1, *[1] * sides))
+
+    def put(self, op: str, inputs: Sequence[str], output: str, attributes: Attributes = NONE) -> str:
+        """Add an operator, and return the name of its output."""
+        self.nodes.append(self._onnx.helper.make_node(op, list(inputs), [output], output, **attributes))
+        return output
+
+    def chain(self, value: str, steps: Sequence[Step], output: str) -> None:
+        """Add operators, each of which takes the output of the one before."""
+        for place, (op, others, attributes) in enumerate(steps, start=1):
+            name = output if place == len(steps) else f"{output}.{place}"
+            value = self.put(op, [value, *others], name, attributes)
+
+
+def _convolution(model: _Model, node: Convolution) -> None:
+    attributes = {**_window(node), "group": node.groups}
+    model.chain(node.inputs[0], [("Conv", _weights(model, node), attributes), *_end(model, node)], node.output)
+
+
+def _linear(model: _Model, node: Linear) -> None:
+    model.chain(node.inputs[0], [("Gemm", _weights(model, node), {"transB": 1}), *_end(model, node)], node.output)
+
+
+def _affine(model: _Model, node: Affine) -> None:
+    model.chain(node.inputs[0], _end(model, node) or [("Identity", [], NONE)], node.output)
+
+
+def _weights(model: _Model, node: Weighted) -> list[str]:
+    """Return the weight, and the bias if no scale comes between it and the sums."""
+    name = f"{node.output}.weight"
+    if node.kind == "binary":
+        signs = model.tensor(f"{name}.signs", node.dense())
+        inputs = [model.put("Cast", [signs], name, {"to": 1})]
+    else:
+        inputs = [model.tensor(name, node.weight.astype(np.float32))]
+    if node.scale is None and node.shift is not None:
+        inputs.append(model.tensor(f"{node.output}.bias", node.shift.astype(np.float32)))
+    return inputs
+
+
+def _end(model: _Model, node: Epilogue) -> list[Step]:
+    """Return the operators behind the sums."""
+    steps: list[Step] = []
+    if node.scale is not None:
+        steps.append(("Mul", [model.channels(node, "scale", node.scale)], NONE))
+    if node.shift is not None and (node.scale is not None or not isinstance(node, Weighted)):
+        steps.append(("Add", [model.channels(node, "shift", node.shift)], NONE))
+    if len(node.inputs) == 2:
+        steps.append(("Add", [node.inputs[1]], NONE))
+    if node.relu:
+        steps.append(("Relu", [], NONE))
+    return steps
+
+
+def _window(node: Convolution | Pool) -> Attributes:
+    return {"kernel_shape": node.kernel, "strides": node.stride, "pads": [*node.padding, *node.padding]}
+
+
+def _max_pool(model: _Model, node: MaxPool) -> None:
+    model.put("MaxPool", node.inputs, node.output, _window(node))
+
+
+def _average_pool(model: _Model, node: AveragePool) -> None:
+    attributes = {**_window(node), "count_include_pad": int(node.count_padding)}
+    model.put("AveragePool", node.inputs, node.output, attributes)
+
+
+def _flatten(model: _Model, node: Flatten) -> None:
+    model.put("Flatten", node.inputs, node.output)
+
+
+def _add(model: _Model, node: Add) -> None:
+    steps: list[Step] = [("Add", [node.inputs[1]], NONE)]
+    model.chain(node.inputs[0], [*steps, ("Relu", [], NONE)] if node.relu else steps, node.output)
+
+
+def _relu(model: _Model, node: Relu) -> None:
+    model.put("Relu", node.inputs, node.output)
+
+
+def _concatenate(model: _Model, node: Concatenate) -> None:
+    model.put("Concat", node.inputs, node.output, {"axis": 1})
+
+
+NODES: MappingProxyType[type[Node], Callable[[_Model, Any], None]] = MappingProxyType(
+    {
+        Convolution: _convolution,
+        Linear: _linear,
+        Affine: _affine,
+        MaxPool: _max_pool,
+        AveragePool: _average_pool,
+        Flatten: _flatten,
+        Add: _add,
+        Relu: _relu,
+        Concatenate: _concatenate,
+    }
+)
+"""How each node becomes operators of ONNX."""
+
+
+BATCH = 16
+"""Images that are looked at together; the values of all layers are in memory then."""
+
+
+def to_int8_onnx(graph: Graph, images: NDArray[np.float32]) -> bytes:
+    """Return the ONNX file of a network with 8-bit values, whose ranges are calibrated on normalised `images`."""
+    onnx, quantization = require_onnx(), _require_quantization()
+    _check_images(images, graph.input_shape)
+    model = onnx.shape_inference.infer_shapes(onnx.load_from_string(to_onnx(with_real_weights(graph))))
+    # Shapes are known and BatchNorm is folded: else it warns that its own preparation was not run.
+    quantization.quant_utils.add_pre_process_metadata(model)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "int8.onnx"
+        quantization.quantize_static(
+            model,
+            path,
+            _reader(quantization, images),
+            quant_format=quantization.QuantFormat.QDQ,
+            per_channel=True,
+            # Seven bits for weights: with eight, two products of +-127 and 255 overflow 16 bits on CPUs without VNNI.
+            # Binary weights lose nothing, they are +-64 times the scale of their channel.
+            reduce_range=True,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+        )
+        return path.read_bytes()
+
+
+def _check_images(images: NDArray[np.float32], shape: tuple[int, int, int]) -> None:
+    if images.ndim != 4 or images.shape[1:] != shape or not len(images):
+        raise ValueError(f"images must be (n, *{shape}), at least one, got {images.shape}")
+    if not np.isfinite(images).all():
+        raise ValueError("images must hold finite numbers, got NaN or infinite ones")
+    first = images[:1, :, :1, :1]
+    if np.all(images == first):
+        raise ValueError(
+            f"images must show the ranges of values, which those of one colour do not: all pixels are {first.ravel()}"
+        )
+
+
+def with_real_weights(graph: Graph) -> Graph:
+    """Return the same network with float32 weights that include their scales, as other engines expect them."""
+    return replace(graph, nodes=tuple(_with_real_weight(node) for node in graph.nodes))
+
+
+def _with_real_weight(node: Node) -> Node:
+    """Multiply the scale into the weight: onnxruntime quantises only the weights and biases of Conv and Gemm."""
+    if not isinstance(node, Weighted):
+        return node
+    scale = np.ones(node.outputs) if node.scale is None else node.scale
+    weight = node.dense() * scale.reshape(-1, *[1] * (len(node.weight_shape) - 1))
+    return replace(node, weight=weight.astype(np.float32), kind="float", scale=None)
+
+
+def _reader(quantization: Any, images: NDArray[np.float32]) -> Any:
+    """Return the object from which onnxruntime reads images, a batch at a time."""
+
+    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._batches: Iterator[NDArray[np.float32]] = iter(
+                images[begin : begin + BATCH] for begin in range(0, len(images), BATCH)
+            )
+
+        def get_next(self) -> dict[str, NDArray[np.float32]] | None:
+            batch = next(self._batches, None)
+            return None if batch is None else {INPUT: batch}
+
+    return Reader()
+
+
+def _require_quantization() -> Any:
+    with needs("onnxruntime", extra="onnx", purpose="8-bit ONNX"):
+        from onnxruntime import quantization
+    return quantization

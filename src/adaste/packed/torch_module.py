@@ -1,0 +1,163 @@
+"""A packed network as a torch module: what it computes, in torch's own operations."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from adaste.packed.format import read
+from adaste.packed.graph import INPUT, Graph
+from adaste.packed.nodes import (
+    Add,
+    Affine,
+    Array,
+    AveragePool,
+    Concatenate,
+    Convolution,
+    Epilogue,
+    Flatten,
+    Linear,
+    MaxPool,
+    Node,
+    Relu,
+    Weighted,
+)
+
+
+def load_packed(path: str | Path) -> "PackedNetwork":
+    """Return the network in a one-bit file as a torch module. Nothing in the file is executed.
+
+    Args:
+        path: a file that `adaste.pack` or `adaste export` wrote.
+
+    Returns:
+        A module for images (n, channels, height, width) that are normalised with `graph.mean` and `graph.std`.
+
+    Raises:
+        ValueError: if the file is damaged or no one-bit file; it says what is wrong.
+        OSError: if the file cannot be read.
+    """
+    return PackedNetwork(read(path))
+
+
+class PackedNetwork(nn.Module):
+    """A packed network as a torch module. Its tensors are buffers: it moves between devices, but does not train.
+
+    graph  what the file says: `graph.classes`, `graph.mean`, `graph.std`, `graph.input_shape`, `graph.recipe`.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+        self.layers = nn.ModuleList(_Layer(node) for node in graph.nodes)
+        self._last_uses = graph.last_uses()
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits (n, classes)."""
+        if images.dim() != 4 or tuple(images.shape[1:]) != self.graph.input_shape:
+            channels, height, width = self.graph.input_shape
+            raise ValueError(f"images must be (n, {channels}, {height}, {width}), got {tuple(images.shape)}")
+        if not images.is_floating_point():
+            raise ValueError(f"images must be floating-point numbers, normalised with mean and std, got {images.dtype}")
+        values = {INPUT: images}
+        for place, (node, layer) in enumerate(zip(self.graph.nodes, self.layers, strict=True)):
+            values[node.output] = layer(*(values[name] for name in node.inputs))
+            for name in {*node.inputs, node.output}:
+                if self._last_uses.get(name, -1) <= place:
+                    del values[name]
+        return values[self.graph.output]
+
+
+class _Layer(nn.Module):
+    """One node with its tensors."""
+
+    weight: Tensor | None
+    scale: Tensor | None
+    shift: Tensor | None
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self.node = node
+        self.register_buffer("weight", _tensor(node.dense()) if isinstance(node, Weighted) else None)
+        for name in ("scale", "shift"):
+            self.register_buffer(name, _tensor(getattr(node, name, None)))
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        if isinstance(self.node, Epilogue):
+            return self._finish(self.node, *inputs)
+        return COMPUTATIONS[type(self.node)](self.node, *inputs)
+
+    def _finish(self, node: Epilogue, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        y = COMPUTATIONS[type(node)](node, x, self.weight)
+        if self.scale is not None:
+            y = y * _per_channel(self.scale, y)
+        if self.shift is not None:
+            y = y + _per_channel(self.shift, y)
+        if residual is not None:
+            y = y + residual
+        return F.relu(y) if node.relu else y
+
+
+def _per_channel(channels: Tensor, y: Tensor) -> Tensor:
+    return channels.view(1, -1, *[1] * (y.dim() - 2))
+
+
+def _tensor(value: Array | None) -> Tensor | None:
+    return None if value is None else torch.from_numpy(value.astype(np.float32))
+
+
+def _convolution(node: Convolution, x: Tensor, weight: Tensor) -> Tensor:
+    return F.conv2d(x, weight, None, node.stride, node.padding, 1, node.groups)
+
+
+def _linear(node: Linear, x: Tensor, weight: Tensor) -> Tensor:
+    return F.linear(x, weight)
+
+
+def _affine(node: Affine, x: Tensor, weight: None) -> Tensor:
+    return x
+
+
+def _max_pool(node: MaxPool, x: Tensor) -> Tensor:
+    return F.max_pool2d(x, node.kernel, node.stride, node.padding)
+
+
+def _average_pool(node: AveragePool, x: Tensor) -> Tensor:
+    return F.avg_pool2d(x, node.kernel, node.stride, node.padding, count_include_pad=node.count_padding)
+
+
+def _flatten(node: Flatten, x: Tensor) -> Tensor:
+    return x.flatten(1)
+
+
+def _add(node: Add, x: Tensor, y: Tensor) -> Tensor:
+    return F.relu(x + y) if node.relu else x + y
+
+
+def _relu(node: Relu, x: Tensor) -> Tensor:
+    return F.relu(x)
+
+
+def _concatenate(node: Concatenate, *inputs: Tensor) -> Tensor:
+    return torch.cat(inputs, 1)
+
+
+COMPUTATIONS: MappingProxyType[type[Node], Callable[..., Tensor]] = MappingProxyType(
+    {
+        Convolution: _convolution,
+        Linear: _linear,
+        Affine: _affine,
+        MaxPool: _max_pool,
+        AveragePool: _average_pool,
+        Flatten: _flatten,
+        Add: _add,
+        Relu: _relu,
+        Concatenate: _concatenate,
+    }
+)
+"""What each node computes, before its scale and shift."""
