@@ -111,8 +111,8 @@ class Treatment:
 class NamedMethod:
     """A method by its title, and what it does for a plan.
 
-    needs_norms  whether it stays near chance in networks with hidden layers and no norms (measured on digits): its
-                 latents start below the size of one gradient, so the first batch decides all signs at once.
+    needs_norms  whether it learns badly or not at all in networks with hidden layers and no norms (measured on digits,
+                 docs/own-loop.md).
     """
 
     title: str

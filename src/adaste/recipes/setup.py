@@ -78,19 +78,19 @@ def setup(
     constant `a` of each layer is its `scale`.
 
     All other parameters (biases, norms, embeddings) are trained in full precision by the same base optimizer, with a
-    learning rate of their own and without weight decay: of the latents it makes an average of gradients in some
-    methods, and is then larger than any usual one.
+    learning rate of their own and without weight decay, which was no gain where it was measured (docs/own-loop.md).
 
     Args:
         model: The network, already on its device and wrapped by DDP or `fully_shard`. Its weights are overwritten by
             those of the method's first step.
         steps: Optimizer steps of the whole run. Learning rates fall to zero and annealing ends with the last one.
             Rates were measured in runs of 11,730 steps and more and are adapted to shorter ones.
-        method: One of `adaste list methods`.
+        method: One of `adaste list methods`. The default trains small networks with norms and without. "adaste" is
+            better for large networks with norms. Methods that fail without norms warn if they find none.
         include: Patterns or predicates of the weights that become binary, see `binary_weights`.
         exclude: Patterns or predicates of those that stay real.
         scale: The size of the binary weights. FanIn, sqrt(2 / fan_in), keeps activations and logits at the size they
-            have in a usual network. Behind a layer that a norm follows it makes no difference. Unit() gives +-1.
+            have in a usual network. Behind a layer that a norm follows it makes little difference. Unit() gives +-1.
         examples: Training examples, which BayesBiNN alone uses: its gradients are multiplied by 10 times as many. The
             default is the 50,000 of CIFAR, with which its rate was measured.
         compile: Fuse the optimizer's step, see `LatentOptimizer`.
@@ -127,8 +127,8 @@ def setup(
     hidden = len(optimizer.param_groups[0]["params"]) > 1
     if METHODS[method].needs_norms and hidden and not any("norm" in type(m).__name__.lower() for m in model.modules()):
         warn_user(
-            f"the model has no normalization layers, and {method!r} stays near chance in most such networks: its first "
-            "step sets nearly all signs. Put norms behind its layers or take another method, as 'binaryconnect'"
+            f"the model has no normalization layers, and {method!r} learns badly or not at all in such networks. "
+            "Put norms behind the layers or take another method, as 'binaryconnect'"
         )
     return optimizer, scheduler
 
