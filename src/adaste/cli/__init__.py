@@ -4,6 +4,7 @@ Commands import what they need when they run: torch takes seconds, and `adaste -
 """
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,6 @@ from adaste._util.extras import MissingPackageError
 from adaste._util.untrusted import printable
 from adaste.cli import data, evaluate, export, lists, report, reproduce, study, train
 from adaste.cli.options import examples
-from adaste.cli.startup import keep_byte_code
 
 EXAMPLES = examples(
     "adaste list recipes                             what there is",
@@ -28,7 +28,9 @@ EXAMPLES = examples(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, and give its exit code: 0 done, 1 failed, 2 not understood, 128 + signal when stopped by one."""
     chosen = parser().parse_args(arguments)
-    keep_byte_code()
+    # Importing torch's compiler makes millions of objects, none of them garbage: search among them less often than
+    # after every 700 new ones.
+    gc.set_threshold(200_000, 20, 100)
     try:
         code: int = chosen.act(chosen)
         sys.stdout.flush()

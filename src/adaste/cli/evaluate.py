@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
-from adaste.cli.startup import forget_unlinked
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +27,6 @@ def add_to(commands: options.Commands) -> None:
 
 def act(arguments: argparse.Namespace) -> int:
     """Evaluate one run after the other."""
-    forget_unlinked()
     options.use_threads(arguments.threads)
     device = options.device_named(arguments.device)
     for run in arguments.runs:

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
-from adaste.cli.startup import collect_seldom
 
 if TYPE_CHECKING:
     from adaste.paper.collection import Collection
@@ -59,7 +58,6 @@ def add_to(commands: options.Commands) -> None:
 
 def act(arguments: argparse.Namespace) -> int:
     """Write the report, and print where it is."""
-    collect_seldom()
     from adaste.paper.collection import collect
     from adaste.paper.report.cell_format import counted
     from adaste.paper.report.texts import remarks

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
-from adaste.cli.startup import collect_seldom, forget_unlinked
 
 if TYPE_CHECKING:
     import torch
@@ -42,8 +41,6 @@ def add_to(commands: options.Commands) -> None:
 
 def act(arguments: argparse.Namespace) -> int:
     """Train, and print what came of it."""
-    collect_seldom()
-    forget_unlinked()
     import torch
 
     from adaste._util.signals import StoppedError
