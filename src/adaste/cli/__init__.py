@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import adaste
 from adaste._util.extras import MissingPackageError
 from adaste._util.untrusted import printable
-from adaste.cli import data, evaluate, export, lists, report, reproduce, study, train
+from adaste.cli import lists, networks, report, reproduce, study, train
 from adaste.cli.options import examples
 
 EXAMPLES = examples(
@@ -31,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Importing torch's compiler makes millions of objects, none of them garbage: search among them less often than
     # after every 700 new ones.
     gc.set_threshold(200_000, 20, 100)
+    if chosen.parent is not None:
+        from adaste.runs.study.processes import die_with_parent
+
+        die_with_parent(chosen.parent)
     try:
         code: int = chosen.act(chosen)
         sys.stdout.flush()
@@ -57,9 +61,10 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    whole.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # the study that starts this process
     whole.add_argument("--version", action="version", version=f"adaste {adaste.__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (train, evaluate, export, study, reproduce, report, data, lists):
+    for module in (train, networks, study, reproduce, report, lists):
         module.add_to(commands)
     return whole
 

@@ -1,15 +1,16 @@
-"""`adaste list` and `adaste show`: what there is to choose from."""
+"""`adaste list`, `adaste show` and `adaste data`: what there is to choose from."""
 
 import argparse
 import dataclasses
 import inspect
 import json
 import re
+import sys
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
 from adaste.cli import options
-from adaste.cli.columns import columns
 
 LIST_EXAMPLES = options.examples(
     "adaste list",
@@ -23,6 +24,7 @@ SHOW_EXAMPLES = options.examples(
     "adaste show cifar10-resnet18-adaste",
     "adaste show cifar10-resnet18-adaste --epochs 30 --set batch=256 > my.json",
 )
+DATA_EXAMPLES = options.examples("adaste data list", "adaste data get cifar10 --data ~/data")
 
 
 def add_to(commands: options.Commands) -> None:
@@ -42,6 +44,15 @@ def add_to(commands: options.Commands) -> None:
     options.add_seed(showing)
     options.add_data(showing)
     showing.set_defaults(act=show)
+    data_sets = options.command(commands, "data", "list the data sets, or download one", DATA_EXAMPLES)
+    actions = data_sets.add_subparsers(title="actions", metavar="ACTION", required=True)
+    available = options.command(actions, "list", "list the data sets and where they were found", DATA_EXAMPLES)
+    options.add_data(available)
+    available.set_defaults(act=list_data)
+    getting = options.command(actions, "get", "download a data set from its publisher", DATA_EXAMPLES)
+    getting.add_argument("name", metavar="NAME", help="of the data set")
+    options.add_data(getting)
+    getting.set_defaults(act=get_data)
 
 
 def list_some(arguments: argparse.Namespace) -> int:
@@ -60,6 +71,38 @@ def show(arguments: argparse.Namespace) -> int:
     _, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
     print(recipe.to_json())
     return 0
+
+
+def list_data(arguments: argparse.Namespace) -> int:
+    """Print a line per data set."""
+    from adaste.data import available
+
+    rows = []
+    for source, path in available(arguments.data):
+        counts = f"{source.train:,} + {source.test:,} images" if source.train and source.test else ""
+        classes = f"{source.classes} classes" if source.classes else ""
+        missing = "not found; `adaste data get` downloads it" if source.downloads else "not found"
+        rows.append((source.name, source.title, counts, classes, str(path) if path else missing))
+    columns(rows)
+    return 0
+
+
+def get_data(arguments: argparse.Namespace) -> int:
+    """Download, and print where it is."""
+    from adaste.data import get
+
+    print(get(arguments.name, arguments.data, progress=sys.stderr.isatty()))
+    return 0
+
+
+def columns(rows: Sequence[tuple[str, ...]], text: str = "") -> None:
+    """Print the rows that hold `text` as aligned columns."""
+    rows = [row for row in rows if any(text in cell for cell in row)]
+    if not rows and text:
+        raise ValueError(f"nothing holds the text {text!r}")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def methods(text: str, every: bool) -> None:
