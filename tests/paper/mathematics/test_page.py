@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import adaste
-from adaste.paper.mathematics import drift, one_weight, steepest
+from adaste.paper.mathematics import drift, relaxation
 from adaste.paper.mathematics.drawings import FIGURES
 from adaste.paper.mathematics.illustrations import adaptive_slopes
 
@@ -46,7 +46,7 @@ def test_every_picture_is_drawn_embedded_and_committed():
 
 
 def test_numbers_of_the_steepest_spacing():
-    found = [f"{steepest.worst_ratio(adaste.DoubleWell(mu, 0.01)):.3f}" for mu in (0.3, 1.0, 10.0, 50.0)]
+    found = [f"{relaxation.worst_ratio(adaste.DoubleWell(mu, 0.01)):.3f}" for mu in (0.3, 1.0, 10.0, 50.0)]
     assert row("$\\mu$, with $\\alpha = 0.01$") == ["0.3", "1", "10", "50"]
     assert row("supremum") == found
 
@@ -68,8 +68,8 @@ def test_numbers_of_the_simulation(courses):
     for name, latents in courses.items():
         right, flipped = row(name)
         # Not to the last digit: another version of torch may draw or round differently.
-        assert 100 * float(one_weight.share_right(latents, -0.1)[-1000:].mean()) == pytest.approx(float(right), abs=0.5)
-        assert 100 * float(one_weight.share_flipped(latents)[-1000:].mean()) == pytest.approx(float(flipped), rel=0.1)
+        assert 100 * float(drift.share_right(latents, -0.1)[-1000:].mean()) == pytest.approx(float(right), abs=0.5)
+        assert 100 * float(drift.share_flipped(latents)[-1000:].mean()) == pytest.approx(float(flipped), rel=0.1)
 
 
 def test_numbers_of_figure_one():

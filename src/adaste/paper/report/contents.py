@@ -14,7 +14,8 @@ from adaste.paper.cells import Cell, OverSeeds, cells_of, hardware_of, threads_o
 from adaste.paper.collection import Collection, Problem, Run
 from adaste.paper.custom_recipes import Other, others_of
 from adaste.paper.families.family import Family
-from adaste.paper.figures import FIGURES, RACE, Figure
+from adaste.paper.figures import FIGURES, ILLUSTRATIONS, RACE, Figure
+from adaste.paper.mathematics.illustrations import PANELS
 from adaste.paper.report.cell_format import heading, titled_name
 from adaste.paper.setups import PLACES
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
@@ -40,8 +41,17 @@ def contents(collection: Collection, root: Path) -> Plain:
         "runs": [_run(run, root) for run in runs],
         "problems": [_problem(problem, root) for problem in collection.problems],
         "foreign": {_seen_from(root, folder): version for folder, version in collection.foreign.items()},
+        "functions": functions(),
         "hardware": dict(Counter(hardware_of(run) for run in runs).most_common()),
     }
+
+
+def functions() -> list[Plain]:
+    """The figures of the paper that show functions; their texts are in page.html."""
+    return [
+        {"name": name, "heading": titled_name(name), "panels": PANELS[subject]()}
+        for name, subject in ILLUSTRATIONS.items()
+    ]
 
 
 def _family(family: Family) -> Plain:

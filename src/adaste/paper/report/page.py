@@ -12,7 +12,6 @@ from pathlib import Path
 import adaste
 from adaste.paper.collection import Collection
 from adaste.paper.report.contents import Plain, contents
-from adaste.paper.report.functions import functions
 
 STYLES = ("colours.css", "page.css", "controls.css", "tables.css", "charts.css", "sheets.css", "screens.css")
 SCRIPTS = (
@@ -41,7 +40,7 @@ SCRIPTS = (
 def page(collection: Collection, root: Path, made: datetime) -> str:
     """The page about the runs of `root`, as made at that time."""
     about = {"version": adaste.__version__, "made": made.isoformat(timespec="seconds"), "root": root.resolve().name}
-    return _assembled({**contents(collection, root), "functions": functions(), "about": about})
+    return _assembled({**contents(collection, root), "about": about})
 
 
 def _assembled(data: Plain) -> str:
