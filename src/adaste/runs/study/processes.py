@@ -48,7 +48,7 @@ class Child:
             self._start_of_log = log.tell()
             self._process = subprocess.Popen(
                 # -P: the user's own random.py, here where the study was started, is none of Python's modules.
-                [sys.executable, "-P", "-m", "adaste", "--parent", str(os.getpid()), *training],
+                [sys.executable, "-P", "-m", "adaste", f"--parent={os.getpid()}", *training],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
