@@ -7,8 +7,7 @@ import pytest
 from adaste.data.augment import Mixup
 from adaste.estimators import AdaSTE, BayesBiNN, PrintedSlope, ReleasedSlope, StraightThrough
 from adaste.estimators.schedules import Cosine, Geometric
-from adaste.paper.families.ablation import ABLATION, TITLES
-from adaste.paper.families.ours import OURS
+from adaste.paper.families.ours import ABLATION, OURS, TITLES
 from adaste.paper.families.printed import PAPER
 from adaste.paper.families.released import RELEASED
 from adaste.paper.setups import PLACES

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from adaste.paper.collection import Run
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.setups import Place
 from adaste.paper.tables import Row
 from adaste.runs.folder import best_tested

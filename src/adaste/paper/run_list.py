@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from adaste._util.checks import near
 from adaste.paper.cell_ids import Address
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.families.released import RELEASED
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.setups import PLACES, Place

@@ -6,9 +6,8 @@ from types import MappingProxyType
 
 from adaste._util.checks import near
 from adaste.paper import published
-from adaste.paper.families.ablation import ABLATION, TITLES
-from adaste.paper.families.family import Family
-from adaste.paper.families.ours import OURS
+from adaste.paper.families import Family
+from adaste.paper.families.ours import ABLATION, OURS, TITLES
 from adaste.paper.families.printed import PAPER
 from adaste.paper.families.released import RELEASED
 from adaste.paper.published import Published

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from adaste.paper.cells import Cell, OverSeeds, cells_of, of_one_length
 from adaste.paper.collection import Run
 from adaste.paper.custom_recipes import Other
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.published import Published
 from adaste.paper.setups import Place
 from adaste.paper.tables import Row, Table

@@ -13,7 +13,7 @@ from adaste._util.serial import to_plain
 from adaste.paper.cells import Cell, OverSeeds, cells_of, hardware_of, threads_of
 from adaste.paper.collection import Collection, Problem, Run
 from adaste.paper.custom_recipes import Other, others_of
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS, RACE, Figure
 from adaste.paper.mathematics.illustrations import PANELS
 from adaste.paper.report.cell_format import heading, titled_name

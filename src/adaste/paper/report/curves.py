@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from adaste.paper.collection import Run
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.figures import Figure, Panel
 from adaste.paper.tables import TABLES
 

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from adaste.paper.collection import Run
 from adaste.paper.drawing import in_style
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.figures import Figure, Panel
 from adaste.paper.report.canvas.looks import GREY, LOOK, entitle
 from adaste.paper.report.cell_format import titled_name

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from adaste.paper.cells import Cell, best_test_accuracy, cells_of
 from adaste.paper.collection import Collection, Run
 from adaste.paper.custom_recipes import Other, others_of
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.setups import Place
 from adaste.paper.tables import TABLES, Row, Table
 

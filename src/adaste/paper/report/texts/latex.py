@@ -6,7 +6,7 @@ from itertools import groupby
 
 from adaste.paper.collection import Collection, Run
 from adaste.paper.custom_recipes import Other
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.report.cell_format import ABOUT_OTHERS, LEGEND, MINUS, OTHERS, Grid, grid, grid_of_others
 from adaste.paper.report.texts.footnotes import in_order, remarks
 from adaste.paper.tables import TABLES, Table
