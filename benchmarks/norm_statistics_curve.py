@@ -27,7 +27,7 @@ from adaste._util.files import write_atomically
 from adaste.cli.recipe_args import chosen_one
 from adaste.data import load
 from adaste.data.augment import Augmentation
-from adaste.paper.cell_ids import recipes_named
+from adaste.paper.tables import recipes_named
 from adaste.recipes.recipe import Recipe
 from adaste.runs.environment import environment
 from adaste.training.determinism import algorithms

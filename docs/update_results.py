@@ -22,11 +22,10 @@ from typing import Any
 
 from adaste._util.files import write_atomically
 from adaste.paper.cells import OverSeeds
-from adaste.paper.collection import Run, collect
-from adaste.paper.figures import BESIDE_REAL
+from adaste.paper.figures import BESIDE_REAL, TITLES
+from adaste.paper.index import Run, collect
 from adaste.paper.report.cell_format import summary as cell_summary
-from adaste.paper.report.curves import TITLES
-from adaste.paper.report.texts.markdown import grid_of_family
+from adaste.paper.report.texts import grid_of_family
 from adaste.paper.setups import place
 from adaste.paper.tables import TABLES, Table, family
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaste.paper.cells import Cell, OverSeeds, best_test_accuracy, cells_of, hardware_of, of_one_length
-from adaste.paper.collection import Run
+from adaste.paper.index import Run
 from adaste.paper.setups import PLACES
 from adaste.paper.tables import FAMILIES, TABLES, Row
 from support.paper_runs import a_recipe, a_run

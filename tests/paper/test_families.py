@@ -8,10 +8,9 @@ from itertools import groupby
 import pytest
 
 from adaste.estimators.schedules import schedules_in
-from adaste.paper.cell_ids import Address, addresses_of
 from adaste.paper.figures import FIGURES
 from adaste.paper.setups import PLACES, place
-from adaste.paper.tables import FAMILIES, TABLES, family
+from adaste.paper.tables import FAMILIES, TABLES, Address, addresses_of, family
 from adaste.recipes.presets import SETTINGS, recipe
 from adaste.recipes.recipe import Recipe
 from support.paper_runs import a_recipe

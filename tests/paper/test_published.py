@@ -2,9 +2,8 @@
 
 import pytest
 
-from adaste.paper.published import ADDED, QUOTED, RERUN, Published, read_row
 from adaste.paper.setups import PLACES
-from adaste.paper.tables import TABLES, Table
+from adaste.paper.tables import ADDED, QUOTED, RERUN, TABLES, Published, Table, read_row
 
 V10, R10, V100, R100, TINY, NETTE = PLACES
 

@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from adaste.cli import main
-from adaste.paper.collection import Run
+from adaste.paper.index import Run
 from support.paper_runs import a_recipe, a_run, write_run
 from support.small_report import RESNET
 

@@ -7,10 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from adaste.paper.cell_ids import addresses_of
-from adaste.paper.collection import Run
+from adaste.paper.index import Run
 from adaste.paper.setups import PLACES
-from adaste.paper.tables import FAMILIES
+from adaste.paper.tables import FAMILIES, addresses_of
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import Result
 from adaste.runs.histogram import Histogram

@@ -4,8 +4,8 @@ import csv
 import dataclasses
 import io
 
-from adaste.paper.collection import Run
 from adaste.paper.families.released import RELEASED
+from adaste.paper.index import Run
 from adaste.paper.tables import TABLES
 from support.paper_runs import a_recipe, a_run
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from adaste.cli import options
 
 if TYPE_CHECKING:
-    from adaste.paper.collection import Collection
+    from adaste.paper.index import Collection
 
 EXAMPLES = options.examples(
     "adaste report results                           writes report.html",
@@ -58,7 +58,7 @@ def add_to(commands: options.Commands) -> None:
 
 def act(arguments: argparse.Namespace) -> int:
     """Write the report, and print where it is."""
-    from adaste.paper.collection import collect
+    from adaste.paper.index import collect
     from adaste.paper.report.cell_format import counted
     from adaste.paper.report.texts import remarks
 

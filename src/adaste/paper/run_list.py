@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from adaste._util.checks import near
-from adaste.paper.cell_ids import Address
 from adaste.paper.families import Family
 from adaste.paper.families.released import RELEASED
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.setups import PLACES, Place
-from adaste.paper.tables import TABLES, Table
+from adaste.paper.tables import TABLES, Address, Table
 from adaste.recipes.recipe import Recipe
 
 EVERYTHING = "all"

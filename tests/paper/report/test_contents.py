@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaste.cli import main
-from adaste.paper.collection import Collection, Problem, Run, collect
+from adaste.paper.index import Collection, Problem, Run, collect
 from adaste.paper.report.contents import contents, finite
 from adaste.paper.report.page import as_script, page
 from adaste.paper.tables import FAMILIES

@@ -1,7 +1,7 @@
 """Tables as CSV: all numbers, also of what has no runs."""
 
-from adaste.paper.collection import Collection
-from adaste.paper.report.texts.csv_file import all_csv
+from adaste.paper.index import Collection
+from adaste.paper.report.texts import all_csv
 from support.report_texts import annealed, entries
 
 

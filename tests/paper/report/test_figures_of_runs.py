@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from adaste._util.extras import MissingPackageError
-from adaste.paper.collection import Collection, Run
 from adaste.paper.figures import FIGURES
+from adaste.paper.index import Collection, Run
 from adaste.paper.report.drawings import draw_all, drawings
 from adaste.paper.setups import PLACES
 from adaste.paper.tables import FAMILIES, TABLES

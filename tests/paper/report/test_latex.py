@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste.paper.report.texts.latex import latex
+from adaste.paper.report.texts import latex
 from adaste.paper.tables import TABLES, Table
 from support.report_texts import TABLE, annealed, runs_of
 

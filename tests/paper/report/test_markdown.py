@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 from adaste.paper.families.released import RELEASED
-from adaste.paper.report.texts.markdown import markdown
+from adaste.paper.report.texts import markdown
 from adaste.paper.tables import TABLES
 from support.report_texts import TABLE, annealed, runs_of
 

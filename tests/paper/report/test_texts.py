@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adaste.paper.collection import Collection, Problem, Run
+from adaste.paper.index import Collection, Problem, Run
 from adaste.paper.report.texts import TEXTS
 from support.paper_runs import a_recipe, a_run
 from support.report_texts import annealed, entries

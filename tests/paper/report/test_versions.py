@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from adaste.paper.collection import Collection, Run
+from adaste.paper.index import Collection, Run
 from adaste.paper.report.cell_format import grid
 from adaste.paper.report.contents import contents
 from adaste.paper.tables import FAMILIES, TABLES

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaste.paper.cells import Cell, OverSeeds, cells_of, of_one_length
-from adaste.paper.collection import Run
-from adaste.paper.custom_recipes import Other
+from adaste.paper.cells import Cell, Other, OverSeeds, cells_of, of_one_length
 from adaste.paper.families import Family
-from adaste.paper.published import Published
+from adaste.paper.index import Run
 from adaste.paper.setups import Place
-from adaste.paper.tables import Row, Table
+from adaste.paper.tables import Published, Row, Table
 
 NO_RECIPE, NO_RUN = "—", "missing"
 MINUS = "\N{MINUS SIGN}"

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from adaste._util.serial import to_plain
-from adaste.paper.cells import Cell, OverSeeds, cells_of, hardware_of, threads_of
-from adaste.paper.collection import Collection, Problem, Run
-from adaste.paper.custom_recipes import Other, others_of
+from adaste.paper.cells import Cell, Other, OverSeeds, cells_of, hardware_of, others_of, threads_of
 from adaste.paper.families import Family
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS, RACE, Figure
+from adaste.paper.index import Collection, Problem, Run
 from adaste.paper.mathematics.illustrations import PANELS
 from adaste.paper.report.cell_format import heading, titled_name
 from adaste.paper.setups import PLACES

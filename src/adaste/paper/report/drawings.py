@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from adaste._util.extras import needs
 from adaste._util.files import write_atomically
-from adaste.paper.collection import Collection, Run
 from adaste.paper.drawing import saved
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
+from adaste.paper.index import Collection, Run
 from adaste.paper.mathematics import drawings as mathematics
 from adaste.paper.setups import PLACES
 from adaste.paper.tables import FAMILIES, TABLES

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import adaste
-from adaste.paper.collection import Collection
+from adaste.paper.index import Collection
 from adaste.paper.report.contents import Plain, contents
 
 STYLES = ("colours.css", "page.css", "controls.css", "tables.css", "charts.css", "sheets.css", "screens.css")

@@ -7,8 +7,8 @@ from typing import Any
 from adaste.estimators import AdaSTE, StraightThrough
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Geometric
-from adaste.paper.collection import Run
-from adaste.paper.custom_recipes import others_of
+from adaste.paper.cells import others_of
+from adaste.paper.index import Run
 from adaste.recipes.recipe import Recipe
 from support.paper_runs import a_recipe, a_run
 

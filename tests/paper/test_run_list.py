@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from adaste.paper.cell_ids import addresses_of
 from adaste.paper.figures import FIGURES
 from adaste.paper.run_list import targets, tasks
-from adaste.paper.tables import FAMILIES, TABLES
+from adaste.paper.tables import FAMILIES, TABLES, addresses_of
 
 pytestmark = pytest.mark.slow
 

@@ -4,10 +4,9 @@ import dataclasses
 
 import pytest
 
-from adaste.paper.collection import Run
 from adaste.paper.families.released import RELEASED
-from adaste.paper.figures import FIGURES, Figure, Panel
-from adaste.paper.report.curves import TITLES, Curve, curves_of, label, note_on_lengths
+from adaste.paper.figures import FIGURES, TITLES, Curve, Figure, Panel, curves_of, label, note_on_lengths
+from adaste.paper.index import Run
 from adaste.paper.setups import PLACES
 from support.paper_runs import a_recipe, a_run
 

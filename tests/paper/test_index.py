@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from adaste import __version__
-from adaste.paper import collection
-from adaste.paper.cell_ids import Address
-from adaste.paper.collection import Run, collect, read_run
+from adaste.paper import index
+from adaste.paper.index import Run, collect, read_run
+from adaste.paper.tables import Address
 from adaste.runs.folder import read_records
 from adaste.training.records import Record
 from support.paper_runs import a_recipe, a_run, write_run
@@ -80,7 +80,7 @@ def test_a_run_that_ends_while_it_is_read_is_unfinished_or_whole(
         (folder / "result.json").write_text(result)
         return found
 
-    monkeypatch.setattr(collection, "read_records", read_and_end)
+    monkeypatch.setattr(index, "read_records", read_and_end)
     assert only_problem(tmp_path) == "not finished: 1 of 3 epochs"
     assert len(collect(tmp_path).runs) == 1
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from adaste import __version__
 from adaste._util.serial import UnknownKindError, require_types
-from adaste.paper.cell_ids import Address, addresses_of
 from adaste.paper.families import Family
 from adaste.paper.setups import Place
+from adaste.paper.tables import Address, addresses_of
 from adaste.recipes.recipe import Recipe
 from adaste.runs.failures import read_problem
 from adaste.runs.folder import Result, best_of, read_histogram, read_recipe, read_records, read_result
