@@ -19,7 +19,7 @@ def own(recipe: Recipe | None = None, *, folder: str = "mine-{digest}", **change
     """A run of a recipe that no table has."""
     usual = dataclasses.replace(recipe or a_recipe("ours", "adaste", PLACE), label_smoothing=0.123)
     run = a_run(dataclasses.replace(usual, **changes), 90.0)
-    assert not run.addresses
+    assert not run.cell_ids
     return dataclasses.replace(run, folder=Path("runs") / folder.format(digest=run.digest))
 
 

@@ -7,7 +7,7 @@ import torch
 
 from adaste.estimators import AdaSTE, BayesBiNN, ReleasedSlope
 from adaste.estimators.schedules import Schedule
-from adaste.paper.setups import PLACES
+from adaste.paper.setups import SETUPS
 from adaste.recipes.bases import SGD
 from support.released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, NETTE, TINY, every_place, released
 
@@ -88,7 +88,7 @@ def test_the_rate_of_adaste_and_bayesbinn_falls_to_zero_along_a_cosine(where: st
 
 
 def test_without_annealing_weights_are_binary_from_the_start() -> None:
-    for where in PLACES:
+    for where in SETUPS:
         estimator = released("adaste", where).estimator
         assert isinstance(estimator, AdaSTE) and estimator.mu == 100.0
 

@@ -13,8 +13,8 @@ from support.small_report import RESNET
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def curves_in(page: Any, place: str = RESNET) -> set[str]:
-    drawn = page.locator(f".panel[data-place={place}] .curves [data-method]").evaluate_all(
+def curves_in(page: Any, setup: str = RESNET) -> set[str]:
+    drawn = page.locator(f".panel[data-place={setup}] .curves [data-method]").evaluate_all(
         "list => list.map(entry => entry.dataset.method)"
     )
     return set(drawn)

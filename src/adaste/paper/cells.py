@@ -10,7 +10,7 @@ from typing import Any
 from adaste._util.serial import brief
 from adaste.paper.families import Family
 from adaste.paper.index import Run
-from adaste.paper.setups import Place
+from adaste.paper.setups import Setup
 from adaste.paper.tables import Row, recipes_named
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import best_tested
@@ -57,11 +57,11 @@ class Cell:
         return len(self.runs)
 
 
-def cells_of(runs: Iterable[Run], family: Family, row: Row, place: Place) -> list[Cell]:
-    """The cells of a method at a place, one per length of run, the longest first; none where there is no run."""
-    mine = [run for run in runs if run.belongs_to(family, row.method, place)]
+def cells_of(runs: Iterable[Run], family: Family, row: Row, setup: Setup) -> list[Cell]:
+    """The cells of a method in a setup, one per length of run, the longest first; none where there is no run."""
+    mine = [run for run in runs if run.belongs_to(family, row.method, setup)]
     lengths = sorted({run.recipe.epochs for run in mine}, reverse=True)
-    published = row.published.get(place.name)
+    published = row.published.get(setup.name)
     return [
         cell_of([run for run in mine if run.recipe.epochs == epochs], published.accuracy if published else None)
         for epochs in lengths
@@ -141,7 +141,7 @@ def others_of(runs: Iterable[Run]) -> list[Other]:
     """One per recipe that belongs to no table, those of a setting one after the other."""
     groups: dict[Recipe, list[Run]] = {}
     for run in runs:
-        if not run.addresses:
+        if not run.cell_ids:
             groups.setdefault(run.recipe.unseeded, []).append(run)
     names = {recipe: _name(group) for recipe, group in groups.items()}
     found = [

@@ -8,18 +8,18 @@ from types import MappingProxyType
 
 from adaste.paper.families import Family
 from adaste.paper.index import Run
-from adaste.paper.setups import PLACES, Place
+from adaste.paper.setups import SETUPS, Setup
 from adaste.paper.tables import TABLES
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of several methods at one place.
+    """Curves of several methods in one setup.
 
     quantity  a field of Record: "test_accuracy" or "loss".
     """
 
-    place: Place
+    setup: Setup
     quantity: str
     methods: tuple[str, ...]
 
@@ -45,7 +45,7 @@ BESIDE_REAL = ("full-precision", "adaste", "adaste-annealed")
 
 
 def _pair(data: str, quantity: str, methods: tuple[str, ...]) -> tuple[Panel, ...]:
-    return tuple(Panel(PLACES[f"{data}-{network}"], quantity, methods) for network in ("resnet18", "vgg16"))
+    return tuple(Panel(SETUPS[f"{data}-{network}"], quantity, methods) for network in ("resnet18", "vgg16"))
 
 
 FIGURES = MappingProxyType(
@@ -122,7 +122,7 @@ def curves_of(figure: Figure, panel: Panel, family: Family, runs: Sequence[Run])
 
 
 def _runs_of(family: Family, method: str, panel: Panel, runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if run.belongs_to(family, method, panel.place)]
+    return [run for run in runs if run.belongs_to(family, method, panel.setup)]
 
 
 def _curve(figure: Figure, panel: Panel, method: str, runs: Sequence[Run]) -> Curve:

@@ -12,8 +12,8 @@ from typing import Any
 from adaste import __version__
 from adaste._util.serial import UnknownKindError, require_types
 from adaste.paper.families import Family
-from adaste.paper.setups import Place
-from adaste.paper.tables import Address, addresses_of
+from adaste.paper.setups import Setup
+from adaste.paper.tables import CellId, cell_ids_of
 from adaste.recipes.recipe import Recipe
 from adaste.runs.failures import read_problem
 from adaste.runs.folder import Result, best_of, read_histogram, read_recipe, read_records, read_result
@@ -35,7 +35,7 @@ class Run:
     """A finished run as its files tell.
 
     environments  what it ran on, one entry per start.
-    addresses     the cells it belongs to: equal recipes may be in several families. Empty for a run of another recipe.
+    cell_ids     the cells it belongs to: equal recipes may be in several families. Empty for a run of another recipe.
     """
 
     folder: Path
@@ -44,7 +44,7 @@ class Run:
     result: Result
     environments: tuple[dict[str, Any], ...]
     histogram: Histogram | None
-    addresses: tuple[Address, ...]
+    cell_ids: tuple[CellId, ...]
 
     def __post_init__(self) -> None:
         for record in self.records:
@@ -68,9 +68,9 @@ class Run:
         """Of the recipe."""
         return self.recipe.digest
 
-    def belongs_to(self, family: Family, method: str, place: Place) -> bool:
-        """Whether this is a run of the family's recipe for the method at the place."""
-        return Address(family.name, method, place.name) in self.addresses
+    def belongs_to(self, family: Family, method: str, setup: Setup) -> bool:
+        """Whether this is a run of the family's recipe for the method in the setup."""
+        return CellId(family.name, method, setup.name) in self.cell_ids
 
     @property
     def other_versions(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class Collection:
     @property
     def shows_paper(self) -> bool:
         """Whether a report has the paper's tables and figures: runs of one's own say nothing in them."""
-        return self.paper or any(run.addresses for run in self.runs)
+        return self.paper or any(run.cell_ids for run in self.runs)
 
     def of_length(self, epochs: int) -> "Collection":
         """The same with no runs but those of so many epochs."""
@@ -170,7 +170,7 @@ def read_run(folder: Path) -> Run:
         result=result,
         environments=tuple(_environments(folder / "environment.json")),
         histogram=read_histogram(folder),
-        addresses=addresses_of(recipe),
+        cell_ids=cell_ids_of(recipe),
     )
 
 

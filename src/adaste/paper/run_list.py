@@ -8,8 +8,8 @@ from adaste._util.checks import near
 from adaste.paper.families import Family
 from adaste.paper.families.released import RELEASED
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
-from adaste.paper.setups import PLACES, Place
-from adaste.paper.tables import TABLES, Address, Table
+from adaste.paper.setups import SETUPS, Setup
+from adaste.paper.tables import TABLES, CellId, Table
 from adaste.recipes.recipe import Recipe
 
 EVERYTHING = "all"
@@ -30,17 +30,17 @@ of 200 epochs in results/runs (three at a time). Imagenette's maps have 49 times
 
 @dataclass(frozen=True)
 class Task:
-    """A run that is wanted. Its name says family, place and method."""
+    """A run that is wanted. Its name says family, setup and method."""
 
     name: str
     recipe: Recipe
-    place: Place
+    setup: Setup
 
     @property
     def gpu_hours(self) -> float:
         """What it should take on one H200, by the speed of training alone."""
-        images = self.place.setting.images - self.recipe.holdout
-        return self.recipe.epochs * images * SECONDS_PER_IMAGE[self.place.name] / 3600
+        images = self.setup.setting.images - self.recipe.holdout
+        return self.recipe.epochs * images * SECONDS_PER_IMAGE[self.setup.name] / 3600
 
 
 def targets() -> tuple[str, ...]:
@@ -66,22 +66,22 @@ def tasks(
     epochs    of all runs; else what the family or the figure says.
     """
     parts = list(_parts(target, families, epochs))
-    places = _chosen("setting", only, {part.place.name for part in parts})
+    setups = _chosen("setting", only, {part.setup.name for part in parts})
     wanted = _chosen("method", methods, {part.method for part in parts})
     found: dict[str, Task] = {}
     for seed in range(seeds):
         for part in parts:
-            if part.place.name not in places or part.method not in wanted:
+            if part.setup.name not in setups or part.method not in wanted:
                 continue
-            recipe = part.family.recipe(part.method, part.place, part.epochs, seed)
+            recipe = part.family.recipe(part.method, part.setup, part.epochs, seed)
             if recipe is not None:
-                address = Address(part.family.name, part.method, part.place.name)
-                found.setdefault(recipe.digest, Task(address.name, recipe, part.place))
+                cell_id = CellId(part.family.name, part.method, part.setup.name)
+                found.setdefault(recipe.digest, Task(cell_id.name, recipe, part.setup))
     if not found:
         tried = dict.fromkeys(part.family.name for part in parts)
         raise ValueError(
             f"nothing to do: {' and '.join(tried)} has no recipe for "
-            f"{', '.join(_in_order(wanted))} at {', '.join(_in_order(places))}"
+            f"{', '.join(_in_order(wanted))} at {', '.join(_in_order(setups))}"
         )
     return list(found.values())
 
@@ -89,7 +89,7 @@ def tasks(
 @dataclass(frozen=True)
 class _Part:
     family: Family
-    place: Place
+    setup: Setup
     method: str
     epochs: int | None
 
@@ -105,15 +105,15 @@ def _parts(target: str, families: Sequence[Family], epochs: int | None) -> Itera
     for table in TABLES.values():
         if target in (table.name, EVERYTHING):
             for family in _families_of(table, families, strict=target == table.name):
-                for place in table.places:
+                for setup in table.setups:
                     for row in table.rows:
-                        yield _Part(family, place, row.method, epochs)
+                        yield _Part(family, setup, row.method, epochs)
     for figure in FIGURES.values():
         if target in (figure.name, EVERYTHING):
             for family in families or (RELEASED,):
                 for panel in figure.panels:
                     for method in panel.methods:
-                        yield _Part(family, panel.place, method, epochs or figure.epochs)
+                        yield _Part(family, panel.setup, method, epochs or figure.epochs)
 
 
 def _families_of(table: Table, wanted: Sequence[Family], *, strict: bool) -> list[Family]:
@@ -141,5 +141,5 @@ def _chosen(what: str, wanted: Sequence[str], there: set[str]) -> set[str]:
 
 
 def _in_order(names: set[str]) -> list[str]:
-    order = list(PLACES)
+    order = list(SETUPS)
     return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))

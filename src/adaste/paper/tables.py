@@ -16,7 +16,7 @@ from adaste.paper.families import Family
 from adaste.paper.families.ours import ABLATION, OURS, TITLES
 from adaste.paper.families.printed import PAPER
 from adaste.paper.families.released import RELEASED
-from adaste.paper.setups import PLACES, Place
+from adaste.paper.setups import SETUPS, Setup
 from adaste.recipes.recipe import Recipe
 
 
@@ -121,7 +121,7 @@ class Table:
 
     name: str
     title: str
-    places: tuple[Place, ...]
+    setups: tuple[Setup, ...]
     rows: tuple[Row, ...]
     families: tuple[Family, ...]
     notes: Mapping[str, str]
@@ -137,7 +137,7 @@ def _printed_table(
     return Table(
         name,
         title,
-        tuple(PLACES[column] for column in columns),
+        tuple(SETUPS[column] for column in columns),
         tuple(Row(title, method, read_row(columns, numbers), mark) for title, method, mark, numbers in rows),
         (PAPER, RELEASED, OURS),
         notes,
@@ -167,7 +167,7 @@ TABLES = MappingProxyType(
             Table(
                 "ablation",
                 "What makes AdaSTE work",
-                (PLACES["cifar10-resnet18"],),
+                (SETUPS["cifar10-resnet18"],),
                 tuple(Row(title, method, MappingProxyType({})) for method, title in TITLES.items()),
                 (ABLATION,),
                 NO_NOTES,
@@ -185,47 +185,47 @@ def family(name: str) -> Family:
     return FAMILIES[name]
 
 
-class Address(NamedTuple):
+class CellId(NamedTuple):
     """Where a recipe belongs."""
 
     family: str
     method: str
-    place: str
+    setup: str
 
     @property
     def name(self) -> str:
         """What runs of this cell are called."""
-        return f"{self.family}-{self.place}-{self.method}"
+        return f"{self.family}-{self.setup}-{self.method}"
 
     def recipe(self, epochs: int) -> Recipe | None:
         """The recipe of this cell, with seed 0; None where the family has none."""
-        return FAMILIES[self.family].recipe(self.method, PLACES[self.place], epochs)
+        return FAMILIES[self.family].recipe(self.method, SETUPS[self.setup], epochs)
 
 
-def addresses_of(recipe: Recipe) -> tuple[Address, ...]:
+def cell_ids_of(recipe: Recipe) -> tuple[CellId, ...]:
     """The cells whose recipe this is, at its own length and seed."""
     return _index(recipe.data, recipe.epochs).get(recipe.unseeded, ())
 
 
 def recipes_named(name: str, epochs: int) -> list[Recipe]:
     """The recipe of the cell that has this name, with seed 0; none where no cell has it."""
-    made = [address.recipe(epochs) for address in _addresses() if address.name == name]
+    made = [cell_id.recipe(epochs) for cell_id in _cell_ids() if cell_id.name == name]
     return [recipe for recipe in made if recipe is not None]
 
 
 @lru_cache(maxsize=1024)
-def _index(data: str, epochs: int) -> dict[Recipe, tuple[Address, ...]]:
-    """The addresses of all recipes of one length, as they are with seed 0."""
-    found: dict[Recipe, tuple[Address, ...]] = {}
-    for address in _addresses():
-        made = address.recipe(epochs) if PLACES[address.place].data == data else None
+def _index(data: str, epochs: int) -> dict[Recipe, tuple[CellId, ...]]:
+    """The cells of all recipes of one length, as they are with seed 0."""
+    found: dict[Recipe, tuple[CellId, ...]] = {}
+    for cell_id in _cell_ids():
+        made = cell_id.recipe(epochs) if SETUPS[cell_id.setup].data == data else None
         if made is not None:
-            found[made] = (*found.get(made, ()), address)
+            found[made] = (*found.get(made, ()), cell_id)
     return found
 
 
-def _addresses() -> Iterator[Address]:
+def _cell_ids() -> Iterator[CellId]:
     for family in FAMILIES.values():
         for method in family.makers:
-            for place in PLACES:
-                yield Address(family.name, method, place)
+            for setup in SETUPS:
+                yield CellId(family.name, method, setup)

@@ -30,9 +30,9 @@ def shown(*runs: Run, problems: tuple[Problem, ...] = ()) -> dict[str, Any]:
     return contents(Collection(runs, problems), ROOT)
 
 
-def cells_in(data: dict[str, Any], table: str, method: str, family: str, place: str) -> Any:
+def cells_in(data: dict[str, Any], table: str, method: str, family: str, setup: str) -> Any:
     rows = next(entry["rows"] for entry in data["tables"] if entry["name"] == table)
-    return next(row["cells"][family][place] for row in rows if row["method"] == method)
+    return next(row["cells"][family][setup] for row in rows if row["method"] == method)
 
 
 def embedded(text: str) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def test_cells_hold_the_means_of_their_runs() -> None:
         cell
         for table in data["tables"]
         for row in table["rows"]
-        for places in row["cells"].values()
-        for several in places.values()
+        for setups in row["cells"].values()
+        for several in setups.values()
         for cell in several or []
     ]
     assert cells

@@ -24,8 +24,8 @@ def pressed(page: Any, group: str) -> list[str]:
 def test_figures_of_the_paper_are_presets_that_tell_what_is_missing(visit: Any) -> None:
     page = visit()
     page.click("#curve-controls [data-value=figure4]")
-    places = page.locator("#panels .panel").evaluate_all("list => list.map(entry => entry.dataset.place)")
-    assert places == [RESNET, VGG]
+    setups = page.locator("#panels .panel").evaluate_all("list => list.map(entry => entry.dataset.setup)")
+    assert setups == [RESNET, VGG]
     assert curves_in(page) == {"adaste", "adaste-annealed"}
     assert "training loss" in page.locator("#panels").inner_text()
     assert "Missing: BayesBiNN; AdaSTE, annealed." in page.locator(f".panel[data-place={VGG}]").inner_text()

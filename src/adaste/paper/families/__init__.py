@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 from adaste.estimators import Estimator
 from adaste.models import Network
-from adaste.paper.setups import Place
+from adaste.paper.setups import Setup
 from adaste.recipes.bases import Base
 from adaste.recipes.methods import Plan
 from adaste.recipes.recipe import Recipe
 
-Make = Callable[[Place, int], Recipe | None]
-"""The recipe of a method at a place for so many epochs; None where its source has none for that place."""
+Make = Callable[[Setup, int], Recipe | None]
+"""The recipe of a method in a setup for so many epochs; None where its source has none for that setup."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class Family:
     epochs: int
     makers: Mapping[str, Make]
 
-    def recipe(self, method: str, place: Place, epochs: int | None = None, seed: int = 0) -> Recipe | None:
-        """The recipe of `method` at `place`; None where the family has none."""
+    def recipe(self, method: str, setup: Setup, epochs: int | None = None, seed: int = 0) -> Recipe | None:
+        """The recipe of `method` at `setup`; None where the family has none."""
         make = self.makers.get(method)
-        made = make(place, self.epochs if epochs is None else epochs) if make else None
+        made = make(setup, self.epochs if epochs is None else epochs) if make else None
         return made.with_seed(seed) if made else None
 
-    def has(self, method: str, place: Place) -> bool:
-        """Whether there is a recipe of `method` at `place`."""
-        return self.recipe(method, place) is not None
+    def has(self, method: str, setup: Setup) -> bool:
+        """Whether there is a recipe of `method` at `setup`."""
+        return self.recipe(method, setup) is not None
 
 
 EVERYTHING = ("*",)
@@ -53,7 +53,7 @@ HELD_OUT = MappingProxyType({"cifar10": 5_000, "cifar100": 5_000})
 
 
 def assemble(
-    place: Place,
+    setup: Setup,
     epochs: int,
     *,
     network: Network,
@@ -65,9 +65,9 @@ def assemble(
     holdout: int | None = None,
     batch: int = 128,
 ) -> Recipe:
-    """A recipe with the data and the augmentation of a place."""
+    """A recipe with the data and the augmentation of a setup."""
     return Recipe(
-        data=place.data,
+        data=setup.data,
         network=network,
         estimator=estimator,
         base=base,
@@ -75,17 +75,17 @@ def assemble(
         exclude=exclude,
         epochs=epochs,
         batch=batch,
-        augmentation=place.setting.augmentation,
-        holdout=held_out(place) if holdout is None else holdout,
+        augmentation=setup.setting.augmentation,
+        holdout=held_out(setup) if holdout is None else holdout,
         norm_batches=norm_batches,
     )
 
 
-def held_out(place: Place) -> int:
-    """Images at a place that the scripts do not train with."""
-    return HELD_OUT.get(place.data, 0)
+def held_out(setup: Setup) -> int:
+    """Images of a setup that the scripts do not train with."""
+    return HELD_OUT.get(setup.data, 0)
 
 
-def plan_of(place: Place, epochs: int, batch: int = 128) -> Plan:
+def plan_of(setup: Setup, epochs: int, batch: int = 128) -> Plan:
     """The run's length in steps."""
-    return Plan(epochs, place.setting.images - held_out(place), batch)
+    return Plan(epochs, setup.setting.images - held_out(setup), batch)

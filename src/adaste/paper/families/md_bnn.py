@@ -20,7 +20,7 @@ from adaste.estimators import (
 )
 from adaste.estimators.schedules import Geometric, Schedule, Steps
 from adaste.paper.families import Make, assemble
-from adaste.paper.setups import Place
+from adaste.paper.setups import Setup
 from adaste.recipes.bases import SGD, Adam
 from adaste.recipes.recipe import Recipe
 
@@ -110,7 +110,7 @@ def drops(rate: float, factor: float, epochs: int) -> Schedule:
 
 
 def _by_adam(
-    place: Place,
+    setup: Setup,
     epochs: int,
     estimator: Estimator,
     rate: float,
@@ -120,53 +120,53 @@ def _by_adam(
     weight_decay: float = 0.0,
 ) -> Recipe:
     """As all scripts of md-bnn and pmf: tested with the statistics of soft weights."""
-    network = dataclasses.replace(place.md_form, two_levels=two_levels)
+    network = dataclasses.replace(setup.md_form, two_levels=two_levels)
     base = Adam(lr=drops(rate, drop, epochs), weight_decay=weight_decay)
-    return assemble(place, epochs, network=network, estimator=estimator, base=base, norm_batches=0)
+    return assemble(setup, epochs, network=network, estimator=estimator, base=base, norm_batches=0)
 
 
 def mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: Mapping[str, Tuned]) -> Make:
     """In one of its four forms, where there is a script of it."""
     two_levels = isinstance(mirror, SoftmaxMirror)
 
-    def make(place: Place, epochs: int) -> Recipe | None:
-        script = tuned.get(place.name)
+    def make(setup: Setup, epochs: int) -> Recipe | None:
+        script = tuned.get(setup.name)
         if script is None:
             return None
         unstable = not stable
         estimator = MirrorDescent(mirror, stable, script.beta(epochs), absorbing=unstable, single_precision=unstable)
-        return _by_adam(place, epochs, estimator, script.rate, script.drop, two_levels=two_levels)
+        return _by_adam(setup, epochs, estimator, script.rate, script.drop, two_levels=two_levels)
 
     return make
 
 
-def _pmf(place: Place, epochs: int, *, original: bool, weight_decay: float) -> Recipe | None:
-    script = PMF_SCRIPTS.get(place.name)
+def _pmf(setup: Setup, epochs: int, *, original: bool, weight_decay: float) -> Recipe | None:
+    script = PMF_SCRIPTS.get(setup.name)
     if script is None:
         return None
     estimator = PMF(script.beta(epochs, PMF_BETA_MOST), released=not original, original=original)
-    return _by_adam(place, epochs, estimator, script.rate, script.drop, two_levels=True, weight_decay=weight_decay)
+    return _by_adam(setup, epochs, estimator, script.rate, script.drop, two_levels=True, weight_decay=weight_decay)
 
 
-def pmf(place: Place, epochs: int) -> Recipe | None:
+def pmf(setup: Setup, epochs: int) -> Recipe | None:
     """The code of pmf: its own Jacobian, and the weight decay of its script with the rates and betas of its list."""
-    return _pmf(place, epochs, original=True, weight_decay=PMF_DECAY)
+    return _pmf(setup, epochs, original=True, weight_decay=PMF_DECAY)
 
 
-def pmf_of_md_bnn(place: Place, epochs: int) -> Recipe | None:
+def pmf_of_md_bnn(setup: Setup, epochs: int) -> Recipe | None:
     """The same rates and betas with the Jacobian of md-bnn's code, and without weight decay as in its scripts."""
-    return _pmf(place, epochs, original=False, weight_decay=0.0)
+    return _pmf(setup, epochs, original=False, weight_decay=0.0)
 
 
-def binary_connect(place: Place, epochs: int) -> Recipe:
+def binary_connect(setup: Setup, epochs: int) -> Recipe:
     """md-bnn's, with its --full-ste: no clip, no window.
 
     That repository has no script of it: a command from the history of AdaSTE's (CIFAR-10 ResNet-18) serves everywhere.
     """
-    return _by_adam(place, epochs, StraightThrough(), rate=1e-3, drop=0.3)
+    return _by_adam(setup, epochs, StraightThrough(), rate=1e-3, drop=0.3)
 
 
-def full_precision(place: Place, epochs: int) -> Recipe:
+def full_precision(setup: Setup, epochs: int) -> Recipe:
     """The script of pmf."""
     base = SGD(lr=drops(0.1, 0.2, epochs), momentum=0.9, weight_decay=5e-4)
-    return assemble(place, epochs, network=place.md_form, estimator=FullPrecision(), base=base)
+    return assemble(setup, epochs, network=setup.md_form, estimator=FullPrecision(), base=base)

@@ -16,7 +16,7 @@ from adaste.data.augment import Mixup
 from adaste.estimators import AdaSTE, Estimator, StraightThrough
 from adaste.estimators.schedules import Schedule
 from adaste.paper.families import Family, Make
-from adaste.paper.setups import Place
+from adaste.paper.setups import Setup
 from adaste.recipes.bases import SGD
 from adaste.recipes.methods import (
     METHODS,
@@ -34,8 +34,8 @@ from adaste.recipes.recipe import Recipe
 def under_common_recipe(method: NamedMethod) -> Make:
     """The recipes of a method that differ from those of all others in nothing but the method."""
 
-    def make(place: Place, epochs: int) -> Recipe:
-        preset = Preset(place.name, method.title, place.setting, place.network, method, norm_always=False)
+    def make(setup: Setup, epochs: int) -> Recipe:
+        preset = Preset(setup.name, method.title, setup.setting, setup.network, method, norm_always=False)
         return preset.make(epochs)
 
     return make
@@ -44,8 +44,8 @@ def under_common_recipe(method: NamedMethod) -> Make:
 def with_mixup(make: Make) -> Make:
     """The same with mixup as in He et al. 2019: a share per batch from Beta(0.2, 0.2). The paper names none."""
 
-    def mixed(place: Place, epochs: int) -> Recipe | None:
-        made = make(place, epochs)
+    def mixed(setup: Setup, epochs: int) -> Recipe | None:
+        made = make(setup, epochs)
         return dataclasses.replace(made, augmentation=(*made.augmentation, Mixup(0.2))) if made else None
 
     return mixed

@@ -40,7 +40,7 @@ from adaste.paper.families.md_bnn import (
     pmf_of_md_bnn,
 )
 from adaste.paper.families.ours import with_mixup
-from adaste.paper.setups import Place
+from adaste.paper.setups import Setup
 from adaste.recipes.bases import SGD, Adam
 from adaste.recipes.methods import RELEASED_RATE, Plan, growing_pull, released_update
 from adaste.recipes.recipe import Recipe
@@ -71,46 +71,46 @@ _SCRIPTS = {
 }
 
 
-def _adaste(place: Place, epochs: int, *, annealed: bool) -> Recipe:
+def _adaste(setup: Setup, epochs: int, *, annealed: bool) -> Recipe:
     """With the momentum of the script; learning rate and weight decay as `released_update` says."""
-    script = _SCRIPTS[place.data]
-    plan = plan_of(place, epochs, script.batch)
+    script = _SCRIPTS[setup.data]
+    plan = plan_of(setup, epochs, script.batch)
     rate = RELEASED_RATE * plan.pace
     mu = plan.rise(0.01, script.mu_stop, script.mu_share) if annealed else 100.0
     return assemble(
-        place,
+        setup,
         epochs,
-        network=place.network,
+        network=setup.network,
         estimator=released_update(rate, mu=mu, examples=script.examples),
         base=SGD(lr=plan.fall(1 - script.momentum), momentum=script.momentum, weight_decay=rate),
         batch=script.batch,
     )
 
 
-def adaste(place: Place, epochs: int) -> Recipe:
+def adaste(setup: Setup, epochs: int) -> Recipe:
     """Without annealing: mu = 1 / alpha from the start. The scripts themselves all anneal."""
-    return _adaste(place, epochs, annealed=False)
+    return _adaste(setup, epochs, annealed=False)
 
 
-def adaste_annealed(place: Place, epochs: int) -> Recipe:
+def adaste_annealed(setup: Setup, epochs: int) -> Recipe:
     """With mu from 0.01, multiplied by 1.05 (Tiny ImageNet: 1.009) per epoch up to 100."""
-    return _adaste(place, epochs, annealed=True)
+    return _adaste(setup, epochs, annealed=True)
 
 
-def bayes_binn(place: Place, epochs: int) -> Recipe:
+def bayes_binn(setup: Setup, epochs: int) -> Recipe:
     """Rate 3e-4, momentum 0.9, batches of 128 (the paper's appendix), on what the scripts do not hold out."""
-    return bayes_binn_for(place, plan_of(place, epochs))
+    return bayes_binn_for(setup, plan_of(setup, epochs))
 
 
-def bayes_binn_for(place: Place, plan: Plan) -> Recipe:
+def bayes_binn_for(setup: Setup, plan: Plan) -> Recipe:
     """The same for a plan: its images count in the update. An average takes 1 - 0.9 of each gradient."""
     return assemble(
-        place,
+        setup,
         plan.epochs,
-        network=place.network,
-        estimator=BayesBiNN(train_size=10.0 * plan.images, temperature=_SCRIPTS[place.data].temperature),
+        network=setup.network,
+        estimator=BayesBiNN(train_size=10.0 * plan.images, temperature=_SCRIPTS[setup.data].temperature),
         base=SGD(lr=plan.fall(3e-5 * plan.pace), momentum=0.9),
-        holdout=place.setting.images - plan.images,
+        holdout=setup.setting.images - plan.images,
         batch=plan.batch,
     )
 
@@ -119,19 +119,19 @@ WARM, FREEZE = 0.4, 0.8
 """Shares of the run: 200 epochs of a network to start from, 200 with a growing pull, 100 with frozen weights."""
 
 
-def prox_quant(place: Place, epochs: int) -> Recipe:
+def prox_quant(setup: Setup, epochs: int) -> Recipe:
     """Adam at 0.01 throughout; the pull adds up to the published 7.8; shortcuts and biases stay real."""
     warm, freeze = round(WARM * epochs), round(FREEZE * epochs)
-    strength = growing_pull(plan_of(place, freeze - warm), delay=warm)
+    strength = growing_pull(plan_of(setup, freeze - warm), delay=warm)
     frozen = Steps(values=(0.0, 1.0), ticks=(freeze,))
     return assemble(
-        place,
+        setup,
         epochs,
-        network=dataclasses.replace(place.md_form, affine=True),
+        network=dataclasses.replace(setup.md_form, affine=True),
         estimator=ProxQuant(strength=strength, frozen=frozen),
         base=Adam(lr=0.01),
         include=(),
-        exclude=place.shortcuts,
+        exclude=setup.shortcuts,
         norm_batches=0,
     )
 

@@ -16,7 +16,7 @@ from adaste.paper.families import Family
 from adaste.paper.figures import Curve, Figure, Panel, curves_of, label, note_on_lengths
 from adaste.paper.index import Run
 from adaste.paper.report.cell_format import number, summary, titled_name
-from adaste.paper.setups import Place
+from adaste.paper.setups import Setup
 from adaste.paper.tables import QUOTED, RERUN, Table
 
 LOOK: Mapping[str, Any] = MappingProxyType(
@@ -81,7 +81,7 @@ def _draw_panel(axes: Axes, panel: Panel, curves: Sequence[Curve], every: Sequen
         axes.plot(curve.epochs, curve.mean, color=colour, linestyle=dashes, linewidth=1.6, label=named)
         if curve.count > 1:
             axes.fill_between(curve.epochs, curve.least, curve.most, color=colour, alpha=0.18, linewidth=0)
-    axes.set(title=panel.place.title, xlabel="epoch", ylabel=AXES[panel.quantity])
+    axes.set(title=panel.setup.title, xlabel="epoch", ylabel=AXES[panel.quantity])
     drawn = [curve for curve in curves if curve.count]
     if drawn:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
@@ -116,22 +116,22 @@ PUBLISHED_TITLES = MappingProxyType(
 )
 
 
-def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | None:
-    """The accuracy of every method at a place: filled marks are runs, the larger the longer, hollow ones published."""
+def draw_overview(table: Table, setup: Setup, runs: Sequence[Run]) -> Drawing | None:
+    """The accuracy of every method in a setup: filled marks are runs, the larger the longer, hollow ones published."""
     rows = {row.method: row for row in reversed(table.rows)}
     methods = list(dict.fromkeys(row.method for row in table.rows))
     found = {
         (family.name, method): cells
         for family in table.families
         for method in methods
-        if (cells := cells_of(runs, family, rows[method], place))
+        if (cells := cells_of(runs, family, rows[method], setup))
     }
     if not found:
         return None
     with in_style(LOOK):
         drawing = Drawing(figsize=(7.6, 1.5 + 0.36 * len(methods)), layout="constrained")
         axes = drawing.subplots()
-        published = _draw_published(axes, table, place, methods)
+        published = _draw_published(axes, table, setup, methods)
         lasts = [run.result.last_accuracy for cells in found.values() for cell in cells for run in cell.runs]
         known = published or lasts
         low = min(known) - max(2, 0.15 * (max(known) - min(known)))  # room for the numbers of arrows
@@ -147,16 +147,16 @@ def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | 
         axes.set(xlabel="test accuracy (%), last epoch: mean, least and most over seeds")
         axes.set_yticks(range(len(methods)), names)
         axes.grid(visible=False, axis="y")
-        handles = [*_family_handles(sizes), *_published_handles(table, place)]
+        handles = [*_family_handles(sizes), *_published_handles(table, setup)]
         drawing.legend(handles=handles, loc="outside lower center", ncols=3)
-        entitle(drawing, f"{place.title}: test accuracy of every method")
+        entitle(drawing, f"{setup.title}: test accuracy of every method")
     return drawing
 
 
-def _draw_published(axes: Axes, table: Table, place: Place, methods: Sequence[str]) -> list[float]:
+def _draw_published(axes: Axes, table: Table, setup: Setup, methods: Sequence[str]) -> list[float]:
     numbers = []
     for row in table.rows:
-        there = row.published.get(place.name)
+        there = row.published.get(setup.name)
         if there is not None:
             numbers.append(there.accuracy)
             axes.plot(
@@ -177,9 +177,9 @@ def _sizes(found: Mapping[tuple[str, str], Sequence[Cell]]) -> dict[tuple[str, i
     for (family, _), cells in found.items():
         lengths.setdefault(family, set()).update(cell.epochs for cell in cells)
     return {
-        (family, epochs): 4.5 + 2.5 * place
+        (family, epochs): 4.5 + 2.5 * setup
         for family, known in lengths.items()
-        for place, epochs in enumerate(sorted(known))
+        for setup, epochs in enumerate(sorted(known))
     }
 
 
@@ -212,8 +212,8 @@ def _family_handles(sizes: Mapping[tuple[str, int], float]) -> list[Line2D]:
     return handles
 
 
-def _published_handles(table: Table, place: Place) -> list[Line2D]:
-    marks = dict.fromkeys(row.mark for row in table.rows if place.name in row.published)
+def _published_handles(table: Table, setup: Setup) -> list[Line2D]:
+    marks = dict.fromkeys(row.mark for row in table.rows if setup.name in row.published)
     return [
         Line2D(
             [],
@@ -231,8 +231,8 @@ def _published_handles(table: Table, place: Place) -> list[Line2D]:
 
 def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
     """The rows of the ablation by their accuracy; None where there is no run of it."""
-    (family,), (place,) = table.families, table.places
-    cells = of_one_length([cells_of(runs, family, row, place) for row in table.rows])
+    (family,), (setup,) = table.families, table.setups
+    cells = of_one_length([cells_of(runs, family, row, setup) for row in table.rows])
     made = [cell for cell in cells if cell is not None]
     if not made:
         return None
@@ -259,5 +259,5 @@ def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
         axes.set_xticks(range(0, 101, 20))
         axes.grid(visible=False, axis="y")
         counts = " to ".join(str(count) for count in sorted({min(c.count for c in made), max(c.count for c in made)}))
-        entitle(drawing, f"{table.title}: {place.title} ({made[0].epochs} epochs, n = {counts})")
+        entitle(drawing, f"{table.title}: {setup.title} ({made[0].epochs} epochs, n = {counts})")
     return drawing

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from adaste.paper.cells import Cell, Other, OverSeeds, cells_of, of_one_length
 from adaste.paper.families import Family
 from adaste.paper.index import Run
-from adaste.paper.setups import Place
+from adaste.paper.setups import Setup
 from adaste.paper.tables import Published, Row, Table
 
 NO_RECIPE, NO_RUN = "—", "missing"
@@ -29,7 +29,7 @@ ABOUT_OTHERS = (
 
 @dataclass(frozen=True)
 class Grid:
-    """A table for one family of recipes, all in words: a title per row and a text per place.
+    """A table for one family of recipes, all in words: a title per row and a text per setup.
 
     remark  what the runs were made on.
     """
@@ -65,10 +65,10 @@ def cell(found: Cell, published: Published | None) -> str:
     return f"{summary(found.last)} ({'; '.join(parts)})"
 
 
-def missing(family: Family, row: Row, place: Place) -> str:
+def missing(family: Family, row: Row, setup: Setup) -> str:
     """What is said where there is no run, with the published number if there is one."""
-    word = NO_RUN if family.has(row.method, place) else NO_RECIPE
-    published = row.published.get(place.name)
+    word = NO_RUN if family.has(row.method, setup) else NO_RECIPE
+    published = row.published.get(setup.name)
     return f"{word} (paper {number(published.accuracy)})" if published else word
 
 
@@ -79,19 +79,19 @@ def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
     """
     alone = not any(row.published for row in table.rows)
     found: dict[tuple[int, str], Cell] = {}
-    for place in table.places:
-        every = [cells_of(runs, family, row, place) for row in table.rows]
+    for setup in table.setups:
+        every = [cells_of(runs, family, row, setup) for row in table.rows]
         chosen = of_one_length(every) if alone else [next(iter(cells), None) for cells in every]
-        found |= {(index, place.name): there for index, there in enumerate(chosen) if there}
+        found |= {(index, setup.name): there for index, there in enumerate(chosen) if there}
 
-    def text(index: int, row: Row, place: Place) -> str:
-        there = found.get((index, place.name))
-        return cell(there, row.published.get(place.name)) if there else missing(family, row, place)
+    def text(index: int, row: Row, setup: Setup) -> str:
+        there = found.get((index, setup.name))
+        return cell(there, row.published.get(setup.name)) if there else missing(family, row, setup)
 
     return Grid(
-        columns=("method", *(place.title for place in table.places)),
+        columns=("method", *(setup.title for setup in table.setups)),
         rows=tuple(
-            (titled(row), *(text(index, row, place) for place in table.places)) for index, row in enumerate(table.rows)
+            (titled(row), *(text(index, row, setup) for setup in table.setups)) for index, row in enumerate(table.rows)
         ),
         remark=_made_on(list(found.values())),
     )

@@ -16,7 +16,7 @@ from adaste.paper.figures import FIGURES, ILLUSTRATIONS, RACE, Figure
 from adaste.paper.index import Collection, Problem, Run
 from adaste.paper.mathematics.illustrations import PANELS
 from adaste.paper.report.cell_format import heading, titled_name
-from adaste.paper.setups import PLACES
+from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.recipes.methods import METHODS
 from adaste.runs.folder import best_tested
@@ -32,7 +32,7 @@ def contents(collection: Collection, root: Path) -> Plain:
     runs = collection.runs
     return {
         "paper": collection.shows_paper,
-        "places": [{"name": place.name, "title": place.title} for place in PLACES.values()],
+        "places": [{"name": setup.name, "title": setup.title} for setup in SETUPS.values()],
         "families": [_family(family) for family in FAMILIES.values()],
         "tables": [_table(table, runs) for table in TABLES.values()],
         "others": [_other(other) for other in others_of(runs)],
@@ -74,7 +74,7 @@ def _table(table: Table, runs: Sequence[Run]) -> Plain:
         "name": table.name,
         "heading": heading(table),
         "title": table.title,
-        "places": [place.name for place in table.places],
+        "places": [setup.name for setup in table.setups],
         "families": [family.name for family in table.families],
         "notes": dict(table.notes),
         "rows": [_row(row, table, runs) for row in table.rows],
@@ -86,18 +86,18 @@ def _row(row: Row, table: Table, runs: Sequence[Run]) -> Plain:
         "title": row.title,
         "method": row.method,
         "mark": row.mark,
-        "published": {place: [number.accuracy, number.spread] for place, number in row.published.items()},
+        "published": {setup: [number.accuracy, number.spread] for setup, number in row.published.items()},
         "cells": {family.name: _cells(row, table, family, runs) for family in table.families},
     }
 
 
 def _cells(row: Row, table: Table, family: Family, runs: Sequence[Run]) -> Plain:
-    """By place: cells, the longest runs first; none where runs are missing; None where the family has no recipe."""
+    """By setup: cells, the longest runs first; none where runs are missing; None where the family has no recipe."""
     return {
-        place.name: [_cell(cell) for cell in cells_of(runs, family, row, place)]
-        if family.has(row.method, place)
+        setup.name: [_cell(cell) for cell in cells_of(runs, family, row, setup)]
+        if family.has(row.method, setup)
         else None
-        for place in table.places
+        for setup in table.setups
     }
 
 
@@ -130,7 +130,7 @@ def _figure(figure: Figure) -> Plain:
         "epochs": figure.epochs,
         "quantity": figure.panels[0].quantity,
         "methods": list(figure.panels[0].methods),
-        "places": [panel.place.name for panel in figure.panels],
+        "places": [panel.setup.name for panel in figure.panels],
     }
 
 
@@ -140,7 +140,7 @@ def _run(run: Run, root: Path) -> Plain:
     return {
         "digest": run.digest,
         "folder": _seen_from(root, run.folder),
-        "addresses": [list(address) for address in run.addresses],
+        "addresses": [list(cell_id) for cell_id in run.cell_ids],
         "epochs": run.recipe.epochs,
         "seed": run.recipe.seed,
         "last": finite(run.result.last_accuracy),

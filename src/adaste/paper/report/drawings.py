@@ -1,4 +1,4 @@
-"""All figures as files: those of the paper, an overview of every place, and the ablation.
+"""All figures as files: those of the paper, an overview of every setup, and the ablation.
 
 Equal runs give equal files: no dates, no random names, and nothing from the user's own settings of matplotlib.
 """
@@ -14,7 +14,7 @@ from adaste.paper.drawing import saved
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.index import Collection, Run
 from adaste.paper.mathematics import drawings as mathematics
-from adaste.paper.setups import PLACES
+from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def drawings(runs: Sequence[Run]) -> Iterator[tuple[str, "Drawing"]]:
             drawing = canvas.draw_figure(figure, family, runs)
             if drawing is not None:
                 yield f"{figure.name}-{family.name}", drawing
-    for place in PLACES.values():
-        # The first table with the place: the second one repeats some of its numbers.
-        table = next(table for table in TABLES.values() if place in table.places)
-        drawing = canvas.draw_overview(table, place, runs)
+    for setup in SETUPS.values():
+        # The first table with the setup: the second one repeats some of its numbers.
+        table = next(table for table in TABLES.values() if setup in table.setups)
+        drawing = canvas.draw_overview(table, setup, runs)
         if drawing is not None:
-            yield f"overview-{place.name}", drawing
+            yield f"overview-{setup.name}", drawing
     drawing = canvas.draw_ablation(TABLES["ablation"], runs)
     if drawing is not None:
         yield "ablation", drawing

@@ -21,7 +21,7 @@ from adaste.paper.report.cell_format import (
     grid_of_others,
     heading,
 )
-from adaste.paper.setups import Place
+from adaste.paper.setups import Setup
 from adaste.paper.tables import TABLES, Row, Table
 
 
@@ -31,13 +31,13 @@ def in_order(collection: Collection, tables: list[str], told: Callable[[Sequence
     own = [told(others)] if others else []
     if not collection.shows_paper:
         return own
-    filled = any(run.addresses for run in collection.runs)
+    filled = any(run.cell_ids for run in collection.runs)
     return [*tables, *own] if filled else [*own, *tables]
 
 
 def remarks(collection: Collection) -> Iterator[str]:
     """What the tables do not show, and what they should not show in silence."""
-    others = sum(not run.addresses for run in collection.runs)
+    others = sum(not run.cell_ids for run in collection.runs)
     if others and collection.shows_paper:
         yield f"{counted(others, 'run')} of other recipes: in no table of the paper but in one of their own."
     for folder, version in collection.foreign.items():
@@ -119,9 +119,9 @@ def latex(table: Table, runs: Iterable[Run]) -> str:
     every = tuple(runs)
     parts = []
     for family in table.families:
-        for data, places in groupby(table.places, key=lambda place: place.data):
+        for data, setups in groupby(table.setups, key=lambda setup: setup.data):
             name = f"{table.name}-{family.name}-{data}"
-            part = replace(table, places=tuple(places))
+            part = replace(table, setups=tuple(setups))
             parts.append(_latex_table(grid(part, family, every), name, _caption(part, family)))
     return "\n".join(parts)
 
@@ -137,9 +137,9 @@ def _latex_others(others: Sequence[Other]) -> str:
 
 def _latex_table(found: Grid, name: str, caption: str) -> str:
     # Lines in narrow columns should not be stretched: \raggedright in each cell, and \tabularnewline to go with it.
-    places = len(found.columns) - 1
-    width = min(WIDEST, (WIDTH - NARROWEST) / places)
-    columns = f"p{{{WIDTH - places * width:.3f}\\textwidth}}" + f"p{{{width:.3f}\\textwidth}}" * places
+    setups = len(found.columns) - 1
+    width = min(WIDEST, (WIDTH - NARROWEST) / setups)
+    columns = f"p{{{WIDTH - setups * width:.3f}\\textwidth}}" + f"p{{{width:.3f}\\textwidth}}" * setups
     lines = [
         r"\begin{table}[htbp]",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
@@ -210,14 +210,14 @@ def all_csv(collection: Collection) -> str:
 
 
 def _entries(table: Table, runs: tuple[Run, ...]) -> Iterator[dict[str, str]]:
-    """One per row, place, family and length of runs; where a recipe has no run, one with 0 runs."""
+    """One per row, setup, family and length of runs; where a recipe has no run, one with 0 runs."""
     for row in table.rows:
-        for place in table.places:
+        for setup in table.setups:
             for family in table.families:
-                known = _about(table, row, place, family)
-                cells = cells_of(runs, family, row, place)
+                known = _about(table, row, setup, family)
+                cells = cells_of(runs, family, row, setup)
                 yield from ({**known, **_of_cell(cell)} for cell in cells)
-                if not cells and family.has(row.method, place):
+                if not cells and family.has(row.method, setup):
                     yield {**known, "runs": "0"}
 
 
@@ -226,14 +226,14 @@ def _entry(other: Other) -> dict[str, str]:
     return {"table": "others", "row": other.title, "method": method, "place": other.setting, **_of_cell(other.cell)}
 
 
-def _about(table: Table, row: Row, place: Place, family: Family) -> dict[str, str]:
-    published = row.published.get(place.name)
+def _about(table: Table, row: Row, setup: Setup, family: Family) -> dict[str, str]:
+    published = row.published.get(setup.name)
     return {
         "table": table.name,
         "row": row.title,
         "mark": row.mark,
         "method": row.method,
-        "place": place.name,
+        "place": setup.name,
         "family": family.name,
         "paper": _number(published.accuracy if published else None),
         "paper_spread": _number(published.spread if published else None),
