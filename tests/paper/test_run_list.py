@@ -73,7 +73,7 @@ def test_an_hour_of_estimated_work_is_more_for_larger_images_and_longer_runs() -
 
 
 @pytest.mark.parametrize(
-    ("place", "row"), [("cifar10-resnet18", "four ResNet-18 at once"), ("cifar100-vgg16", "VGG-16")]
+    ("setup", "row"), [("cifar10-resnet18", "four ResNet-18 at once"), ("cifar100-vgg16", "VGG-16")]
 )
 def test_the_estimate_is_the_recorded_speed(setup: str, row: str) -> None:
     (one,) = tasks("table1", only=[setup], methods=["adaste"], families=[OURS], epochs=60)

@@ -17,7 +17,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cell_id(results: Path) -> str:
+def address(results: Path) -> str:
     page = results.parent / "report of #1.html"
     assert main(["report", str(results), "-o", str(page)]) == 0
     return page.as_uri()
@@ -43,7 +43,7 @@ def desk(chromium: Any) -> Any:
 
 
 @pytest.fixture
-def visit(chromium: Any, desk: Any, cell_id: str) -> Iterator[Any]:
+def visit(chromium: Any, desk: Any, address: str) -> Iterator[Any]:
     """Opens the page. At the end of the test there must have been no complaint, and no request to a network."""
     pages, complaints, requests = [], [], []
 
@@ -54,7 +54,7 @@ def visit(chromium: Any, desk: Any, cell_id: str) -> Iterator[Any]:
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
-        page.goto(cell_id + fragment)
+        page.goto(address + fragment)
         return page
 
     yield opened
