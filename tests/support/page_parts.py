@@ -14,7 +14,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def curves_in(page: Any, setup: str = RESNET) -> set[str]:
-    drawn = page.locator(f".panel[data-place={setup}] .curves [data-method]").evaluate_all(
+    drawn = page.locator(f".panel[data-setup={setup}] .curves [data-method]").evaluate_all(
         "list => list.map(entry => entry.dataset.method)"
     )
     return set(drawn)

@@ -68,10 +68,15 @@ def cells_of(runs: Iterable[Run], family: Family, row: Row, setup: Setup) -> lis
     ]
 
 
-def of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
-    """A cell of each row, all of the length that most rows have runs of (of two such lengths the longer)."""
+def common_length(rows: Iterable[Sequence[Cell]]) -> int:
+    """The length that most rows have runs of, of two such lengths the longer; 0 where there is no run."""
     counts = Counter(cell.epochs for cells in rows for cell in cells)
-    common = max(counts, key=lambda epochs: (counts[epochs], epochs), default=0)
+    return max(counts, key=lambda epochs: (counts[epochs], epochs), default=0)
+
+
+def of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
+    """A cell of each row, all of the length that most rows have runs of."""
+    common = common_length(rows)
     return [next((cell for cell in cells if cell.epochs == common), None) for cells in rows]
 
 

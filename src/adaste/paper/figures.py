@@ -26,7 +26,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure; `epochs` is the length of its curves."""
+    """A figure, whose panels have the same quantity and methods; `epochs` is the length of its curves."""
 
     name: str
     title: str
@@ -104,54 +104,105 @@ class Curve:
     count: int = 0
 
 
-def curves_of(figure: Figure, panel: Panel, family: Family, runs: Sequence[Run]) -> list[Curve]:
-    """A curve per method of the panel.
+@dataclass(frozen=True)
+class Series:
+    """A quantity at every epoch, over runs that differ in their seeds alone; None where no run has a finite number.
 
-    Where a method has runs of the figure's own length, each shows that or else its longest. Where none has, all are of
-    the longest one that all methods with runs have, or without such a one each of its own; longer runs show their
-    beginning.
+    count  how many of the runs have numbers at all.
     """
-    groups = {method: _runs_of(family, method, panel, runs) for method in panel.methods}
-    lengths = [{run.recipe.epochs for run in group} for group in groups.values() if group]
-    there = set().union(*lengths)
-    shared = set.intersection(*lengths) if lengths and figure.epochs not in there else set()
-    return [
-        _curve(figure, panel, method, [run for run in group if not shared or run.recipe.epochs in shared])
-        for method, group in groups.items()
+
+    mean: tuple[float | None, ...]
+    least: tuple[float | None, ...]
+    most: tuple[float | None, ...]
+    count: int
+
+
+def series_of(runs: Sequence[Run], quantity: str) -> Series | None:
+    """The mean, least and greatest value of a field of records; None where there is no finite number."""
+    columns = [[getattr(record, quantity) for record in run.records] for run in runs]
+    finite = [[value if value is not None and math.isfinite(value) else None for value in column] for column in columns]
+    measured = [column for column in finite if any(value is not None for value in column)]
+    if not measured:
+        return None
+    epochs = [[float(value) for value in values if value is not None] for values in zip(*measured, strict=True)]
+    return Series(
+        mean=tuple(statistics.fmean(values) if values else None for values in epochs),
+        least=tuple(min(values, default=None) for values in epochs),
+        most=tuple(max(values, default=None) for values in epochs),
+        count=len(measured),
+    )
+
+
+def shared_length(figure: Figure, family: Family, setup: Setup, runs: Sequence[Run]) -> int:
+    """The length that curves like the figure's have, where a method has runs of it; 0 for each its longest.
+
+    That is the figure's own length if any of the methods has runs of it, else the longest that all with runs have.
+    """
+    groups = [
+        {run.recipe.epochs for run in runs if run.belongs_to(family, method, setup)}
+        for method in figure.panels[0].methods
     ]
+    lengths = [group for group in groups if group]
+    if any(figure.epochs in group for group in lengths):
+        return figure.epochs
+    return max(set.intersection(*lengths), default=0) if lengths else 0
 
 
-def _runs_of(family: Family, method: str, panel: Panel, runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if run.belongs_to(family, method, panel.setup)]
+def curves_of(figure: Figure, panel: Panel, family: Family, runs: Sequence[Run]) -> list[Curve]:
+    """A curve per method of the panel, of the shared length or of its longest runs; long ones show their beginning."""
+    shared = shared_length(figure, family, panel.setup, runs)
+    found = []
+    for method in panel.methods:
+        mine = [run for run in runs if run.belongs_to(family, method, panel.setup)]
+        lengths = {run.recipe.epochs for run in mine}
+        length = shared if shared in lengths else max(lengths, default=0)
+        found.append(_curve(figure, panel, method, [run for run in mine if run.recipe.epochs == length]))
+    return found
 
 
 def _curve(figure: Figure, panel: Panel, method: str, runs: Sequence[Run]) -> Curve:
-    lengths = {run.recipe.epochs for run in runs}
-    if not lengths:
+    series = series_of(runs, panel.quantity)
+    if series is None:
         return Curve(method)
-    length = figure.epochs if figure.epochs in lengths else max(lengths)
-    chosen = [run for run in runs if run.recipe.epochs == length]
-    points = []
-    for epoch in range(min(length, figure.epochs)):
-        values = [getattr(run.records[epoch], panel.quantity) for run in chosen]
-        known = [float(value) for value in values if value is not None and math.isfinite(value)]
-        if known:
-            points.append((epoch + 1, statistics.fmean(known), min(known), max(known)))
-    if not points:
+    points = zip(series.mean, series.least, series.most, strict=True)
+    known = [(epoch, *point) for epoch, point in enumerate(points, 1) if epoch <= figure.epochs and None not in point]
+    if not known:
         return Curve(method)
-    epochs, mean, least, most = zip(*points, strict=True)
-    return Curve(method, epochs, mean, least, most, length, len(chosen))
+    epochs, mean, least, most = zip(*known, strict=True)
+    return Curve(method, epochs, mean, least, most, runs[0].recipe.epochs, series.count)
 
 
 def note_on_lengths(figure: Figure, curves: Sequence[Curve]) -> str:
     """What a title has to say about runs of another length than the figure's; nothing where there are none."""
-    there = {curve.length for curve in curves if curve.count}
-    lengths = sorted(there - {figure.epochs})
-    if not lengths:
+    odd = [curve for curve in curves if curve.count and curve.length != figure.epochs]
+    if not odd:
         return ""
-    whose = "Some runs" if figure.epochs in there else "Runs"
-    said = [f"{length} (first {figure.epochs})" if length > figure.epochs else str(length) for length in lengths]
-    return f"{whose} of {' and '.join(said)} epochs instead of {figure.epochs}"
+    whose = "Some runs" if any(curve.length == figure.epochs for curve in curves) else "Runs"
+    return f"{whose} of {_lengths(figure, odd)} epochs instead of {figure.epochs}"
+
+
+def note_on_panel(figure: Figure, family: Family, curves: Sequence[Curve]) -> str:
+    """What stands below a panel: which methods have no curve, and which curves are of another length."""
+
+    def titles(chosen: Sequence[Curve]) -> str:  # with semicolons between them: they hold commas
+        absent = " (no recipe in this family)"
+        return "; ".join(TITLES[curve.method] + ("" if curve.method in family.makers else absent) for curve in chosen)
+
+    missing = [curve for curve in curves if not curve.count]
+    odd = [curve for curve in curves if curve.count and curve.length != figure.epochs]
+    whose = f": {titles(odd)}" if len(missing) + len(odd) < len(curves) else ""
+    parts = [
+        *([f"Missing: {titles(missing)}."] if missing else []),
+        *([f"Runs of {_lengths(figure, odd)} epochs instead of {figure.epochs}{whose}."] if odd else []),
+    ]
+    return " ".join(parts)
+
+
+def _lengths(figure: Figure, curves: Sequence[Curve]) -> str:
+    lengths = sorted({curve.length for curve in curves})
+    return " and ".join(
+        f"{length} (first {figure.epochs})" if length > figure.epochs else str(length) for length in lengths
+    )
 
 
 def label(curve: Curve, curves: Sequence[Curve]) -> str:

@@ -7,12 +7,22 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from adaste._util.serial import to_plain
-from adaste.paper.cells import Cell, Other, OverSeeds, cells_of, hardware_of, others_of, threads_of
+from adaste.paper.cells import Cell, Other, OverSeeds, cells_of, common_length, hardware_of, others_of, threads_of
 from adaste.paper.families import Family
-from adaste.paper.figures import FIGURES, ILLUSTRATIONS, RACE, Figure
+from adaste.paper.figures import (
+    FIGURES,
+    ILLUSTRATIONS,
+    RACE,
+    Figure,
+    curves_of,
+    note_on_panel,
+    series_of,
+    shared_length,
+)
 from adaste.paper.index import Collection, Problem, Run
 from adaste.paper.mathematics.illustrations import PANELS
 from adaste.paper.report.cell_format import heading, titled_name
@@ -21,7 +31,21 @@ from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.recipes.methods import METHODS
 from adaste.runs.folder import best_tested
 
-CURVES = ("test_accuracy", "train_accuracy", "holdout_accuracy", "loss", "test_loss", "flipped", "latent", "lr")
+if TYPE_CHECKING:
+    from adaste.recipes.recipe import Recipe
+
+QUANTITIES = MappingProxyType(
+    {
+        "test_accuracy": ("Test accuracy", "test accuracy, %"),
+        "train_accuracy": ("Training accuracy", "training accuracy, %"),
+        "loss": ("Training loss", "training loss"),
+        "test_loss": ("Test loss", "test loss"),
+        "flipped": ("Flips per epoch", "weights that flipped, %"),
+    }
+)
+"""Fields of records that the curves of a family can show, each with its title and the name of its axis."""
+
+CURVES = (*QUANTITIES, "holdout_accuracy", "latent", "lr")
 """Fields of records that are drawn over epochs."""
 
 Plain = dict[str, Any]
@@ -32,11 +56,13 @@ def contents(collection: Collection, root: Path) -> Plain:
     runs = collection.runs
     return {
         "paper": collection.shows_paper,
-        "places": [{"name": setup.name, "title": setup.title} for setup in SETUPS.values()],
-        "families": [_family(family) for family in FAMILIES.values()],
+        "quantities": [{"name": name, "title": title, "axis": axis} for name, (title, axis) in QUANTITIES.items()],
+        "setups": [{"name": setup.name, "title": setup.title} for setup in SETUPS.values()],
+        "families": [_family(family, runs) for family in FAMILIES.values()],
         "tables": [_table(table, runs) for table in TABLES.values()],
         "others": [_other(other) for other in others_of(runs)],
-        "figures": [_figure(figure) for figure in FIGURES.values()],
+        "figures": [_figure(figure, runs) for figure in FIGURES.values()],
+        "recipes": _recipes(runs),
         "runs": [_run(run, root) for run in runs],
         "problems": [_problem(problem, root) for problem in collection.problems],
         "foreign": {_seen_from(root, folder): version for folder, version in collection.foreign.items()},
@@ -53,8 +79,13 @@ def functions() -> list[Plain]:
     ]
 
 
-def _family(family: Family) -> Plain:
-    return {"name": family.name, "about": family.about, "methods": _methods(family)}
+def _family(family: Family, runs: Sequence[Run]) -> Plain:
+    return {
+        "name": family.name,
+        "about": family.about,
+        "methods": _methods(family),
+        "runs": sum(any(cell_id.family == family.name for cell_id in run.cell_ids) for run in runs),
+    }
 
 
 def _methods(family: Family) -> list[Plain]:
@@ -62,11 +93,16 @@ def _methods(family: Family) -> list[Plain]:
     tables = [table for table in TABLES.values() if family in table.families]
     known = [method for table in tables for other in table.families for method in other.makers]
     slots = list(dict.fromkeys([*(method for method in RACE if method in known), *known]))
-    titles = {row.method: row.title for table in reversed(tables) for row in table.rows}
     return [
-        {"name": name, "title": titles.get(name) or METHODS[name].title, "slot": slots.index(name)}
+        {"name": name, "title": _title(family, name), "slot": slots.index(name)}
         for name in sorted(family.makers, key=slots.index)
     ]
+
+
+def _title(family: Family, method: str) -> str:
+    """What a table with the family calls the method: of the name `straight-through` there are two."""
+    rows = [row for table in TABLES.values() if family in table.families for row in table.rows]
+    return next((row.title for row in rows if row.method == method), None) or METHODS[method].title
 
 
 def _table(table: Table, runs: Sequence[Run]) -> Plain:
@@ -74,11 +110,23 @@ def _table(table: Table, runs: Sequence[Run]) -> Plain:
         "name": table.name,
         "heading": heading(table),
         "title": table.title,
-        "places": [setup.name for setup in table.setups],
+        "setups": [setup.name for setup in table.setups],
         "families": [family.name for family in table.families],
+        "length": _usual_length(table, runs),
         "notes": dict(table.notes),
         "rows": [_row(row, table, runs) for row in table.rows],
     }
+
+
+def _usual_length(table: Table, runs: Sequence[Run]) -> int | None:
+    """The length that all cells have at first; None for the longest of each, which count beside published numbers."""
+    if any(row.published for row in table.rows):
+        return None
+    every = [
+        [cell for family in table.families for setup in table.setups for cell in cells_of(runs, family, row, setup)]
+        for row in table.rows
+    ]
+    return common_length(every) or None
 
 
 def _row(row: Row, table: Table, runs: Sequence[Run]) -> Plain:
@@ -122,7 +170,8 @@ def _other(other: Other) -> Plain:
     return {"title": other.title, "setting": other.setting, "cell": _cell(other.cell)}
 
 
-def _figure(figure: Figure) -> Plain:
+def _figure(figure: Figure, runs: Sequence[Run]) -> Plain:
+    """With the length of its curves in every family and setup, and what is to be said below its panels."""
     return {
         "name": figure.name,
         "heading": titled_name(figure.name),
@@ -130,7 +179,48 @@ def _figure(figure: Figure) -> Plain:
         "epochs": figure.epochs,
         "quantity": figure.panels[0].quantity,
         "methods": list(figure.panels[0].methods),
-        "places": [panel.setup.name for panel in figure.panels],
+        "setups": [panel.setup.name for panel in figure.panels],
+        "lengths": {
+            family.name: {name: shared_length(figure, family, setup, runs) or None for name, setup in SETUPS.items()}
+            for family in FAMILIES.values()
+        },
+        "notes": {
+            family.name: {
+                panel.setup.name: note_on_panel(figure, family, curves_of(figure, panel, family, runs))
+                for panel in figure.panels
+            }
+            for family in FAMILIES.values()
+        },
+    }
+
+
+def _recipes(runs: Iterable[Run]) -> list[Plain]:
+    """The recipes of all runs, the longest first, with their cells, their runs by seed and the curves of several."""
+    groups: dict[Recipe, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (-run.recipe.epochs, run.recipe.seed)):
+        groups.setdefault(run.recipe.unseeded, []).append(run)
+    return [
+        {
+            "epochs": recipe.epochs,
+            "cells": [list(cell_id) for cell_id in group[0].cell_ids],
+            "runs": [run.digest for run in group],
+            **({"curves": _means(group)} if len(group) > 1 else {}),
+        }
+        for recipe, group in groups.items()
+    ]
+
+
+def _means(runs: Sequence[Run]) -> Plain:
+    series = {name: series_of(runs, name) for name in QUANTITIES}
+    return {
+        name: {
+            "mean": _column(name, found.mean),
+            "low": _column(name, found.least),
+            "high": _column(name, found.most),
+            "count": found.count,
+        }
+        for name, found in series.items()
+        if found
     }
 
 
@@ -140,7 +230,8 @@ def _run(run: Run, root: Path) -> Plain:
     return {
         "digest": run.digest,
         "folder": _seen_from(root, run.folder),
-        "addresses": [list(cell_id) for cell_id in run.cell_ids],
+        "cells": [list(cell_id) for cell_id in run.cell_ids],
+        "title": _title_of(run),
         "epochs": run.recipe.epochs,
         "seed": run.recipe.seed,
         "last": finite(run.result.last_accuracy),
@@ -157,10 +248,24 @@ def _run(run: Run, root: Path) -> Plain:
     }
 
 
+def _title_of(run: Run) -> list[str]:
+    """Method and setup of its first cell; where it has none, its estimator, and its data and network."""
+    if run.cell_ids:
+        family, method, setup = run.cell_ids[0]
+        return [_title(FAMILIES[family], method), SETUPS[setup].title]
+    return [type(run.recipe.estimator).__name__, f"{run.recipe.data} {type(run.recipe.network).__name__}"]
+
+
 def _curves(run: Run) -> Plain:
     """By field; those that hold no number are left out."""
-    columns = {name: [short(getattr(record, name)) for record in run.records] for name in CURVES}
+    columns = {name: _column(name, [getattr(record, name) for record in run.records]) for name in CURVES}
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
+
+
+def _column(name: str, values: Iterable[float | None]) -> list[float | None]:
+    """Short numbers; shares of weights that flipped in percent."""
+    factor = 100 if name == "flipped" else 1
+    return [None if value is None else short(factor * value) for value in values]
 
 
 def short(value: float | None) -> float | None:

@@ -24,7 +24,6 @@ SCRIPTS = (
     "chart.js",
     "saving.js",
     "legend.js",
-    "figures.js",
     "curves.js",
     "tables.js",
     "runs.js",
