@@ -7,7 +7,7 @@ from typing import Any
 from adaste.estimators import AdaSTE, StraightThrough
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Geometric
-from adaste.paper.cells import others_of
+from adaste.paper.cells import custom_recipes_of
 from adaste.paper.index import Run
 from adaste.recipes.recipe import Recipe
 from support.paper_runs import a_recipe, a_run
@@ -24,11 +24,11 @@ def own(recipe: Recipe | None = None, *, folder: str = "mine-{digest}", **change
 
 
 def titles(*runs: Run) -> list[str]:
-    return [other.title for other in others_of(runs)]
+    return [other.title for other in custom_recipes_of(runs)]
 
 
 def test_runs_that_differ_in_their_seeds_alone_are_told_together() -> None:
-    (other,) = others_of([own(seed=1), own(), own(seed=2)])
+    (other,) = custom_recipes_of([own(seed=1), own(), own(seed=2)])
     assert [run.recipe.seed for run in other.cell.runs] == [0, 1, 2]
     assert (other.title, other.setting) == ("mine", "cifar10 ResNet")
 
@@ -36,12 +36,12 @@ def test_runs_that_differ_in_their_seeds_alone_are_told_together() -> None:
 def test_seeds_of_noise_are_seeds_too_where_they_follow_that_of_the_recipe() -> None:
     noisy = StraightThrough(noise=Noise(0))
     following = own(estimator=noisy), own(estimator=StraightThrough(noise=Noise(1)), seed=1)
-    assert len(others_of(following)) == 1
-    assert len(others_of([following[0], own(estimator=noisy, seed=1)])) == 2
+    assert len(custom_recipes_of(following)) == 1
+    assert len(custom_recipes_of([following[0], own(estimator=noisy, seed=1)])) == 2
 
 
 def test_runs_of_the_tables_are_no_others() -> None:
-    assert others_of([a_run(a_recipe("ours", "adaste", PLACE), 90.0)]) == []
+    assert custom_recipes_of([a_run(a_recipe("ours", "adaste", PLACE), 90.0)]) == []
 
 
 def test_recipes_of_one_name_are_told_by_what_they_differ_in() -> None:
@@ -71,7 +71,10 @@ def test_a_recipe_that_has_the_name_of_a_cell_is_told_by_what_differs_from_the_r
 def test_recipes_of_two_names_or_lengths_need_no_settings_to_tell_them() -> None:
     assert titles(own(batch=64, folder="one-{digest}"), own(folder="two-{digest}")) == ["one", "two"]
     longer = own(a_recipe("ours", "adaste", PLACE, epochs=6))
-    assert [(other.title, other.cell.epochs) for other in others_of([own(), longer])] == [("mine", 6), ("mine", 3)]
+    assert [(other.title, other.cell.epochs) for other in custom_recipes_of([own(), longer])] == [
+        ("mine", 6),
+        ("mine", 3),
+    ]
 
 
 def test_where_every_run_has_a_name_of_its_own_the_method_names_them() -> None:

@@ -122,7 +122,7 @@ def threads_of(run: Run) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Other:
+class CustomRecipe:
     """What the runs of one recipe say.
 
     name      that of most of their folders, without the digest, or the method's.
@@ -142,7 +142,7 @@ class Other:
         return f"{self.name} ({', '.join(self.settings)})" if self.settings else self.name
 
 
-def others_of(runs: Iterable[Run]) -> list[Other]:
+def custom_recipes_of(runs: Iterable[Run]) -> list[CustomRecipe]:
     """One per recipe that belongs to no table, those of a setting one after the other."""
     groups: dict[Recipe, list[Run]] = {}
     for run in runs:
@@ -150,7 +150,7 @@ def others_of(runs: Iterable[Run]) -> list[Other]:
             groups.setdefault(run.recipe.unseeded, []).append(run)
     names = {recipe: _name(group) for recipe, group in groups.items()}
     found = [
-        Other(
+        CustomRecipe(
             name=names[recipe],
             settings=tuple(_differences(recipe, _namesakes(recipe, names))),
             setting=f"{recipe.data} {type(recipe.network).__name__}",

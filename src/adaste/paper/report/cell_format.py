@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaste.paper.cells import Cell, Other, OverSeeds, cells_of, of_one_length
+from adaste.paper.cells import Cell, CustomRecipe, OverSeeds, cells_of, of_one_length
 from adaste.paper.families import Family
 from adaste.paper.index import Run
 from adaste.paper.setups import Setup
@@ -97,7 +97,7 @@ def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
     )
 
 
-def grid_of_others(others: Sequence[Other]) -> Grid:
+def grid_of_others(others: Sequence[CustomRecipe]) -> Grid:
     """The recipes of no table, at least one, below each other."""
     return Grid(
         columns=("recipe", "accuracy"),

@@ -11,7 +11,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from adaste._util.serial import to_plain
-from adaste.paper.cells import Cell, Other, OverSeeds, cells_of, common_length, hardware_of, others_of, threads_of
+from adaste.paper.cells import (
+    Cell,
+    CustomRecipe,
+    OverSeeds,
+    cells_of,
+    common_length,
+    custom_recipes_of,
+    hardware_of,
+    threads_of,
+)
 from adaste.paper.families import Family
 from adaste.paper.figures import (
     FIGURES,
@@ -60,7 +69,7 @@ def contents(collection: Collection, root: Path) -> Plain:
         "setups": [{"name": setup.name, "title": setup.title} for setup in SETUPS.values()],
         "families": [_family(family, runs) for family in FAMILIES.values()],
         "tables": [_table(table, runs) for table in TABLES.values()],
-        "others": [_other(other) for other in others_of(runs)],
+        "others": [_other(other) for other in custom_recipes_of(runs)],
         "figures": [_figure(figure, runs) for figure in FIGURES.values()],
         "recipes": _recipes(runs),
         "runs": [_run(run, root) for run in runs],
@@ -166,7 +175,7 @@ def _summary(summary: OverSeeds, difference: float | None) -> Plain:
     return {name: None if value is None else finite(round(value, 4)) for name, value in parts.items()}
 
 
-def _other(other: Other) -> Plain:
+def _other(other: CustomRecipe) -> Plain:
     return {"title": other.title, "setting": other.setting, "cell": _cell(other.cell)}
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
 
-from adaste.paper.cells import Cell, Other, best_test_accuracy, cells_of, others_of
+from adaste.paper.cells import Cell, CustomRecipe, best_test_accuracy, cells_of, custom_recipes_of
 from adaste.paper.families import Family
 from adaste.paper.index import Collection, Run
 from adaste.paper.report.cell_format import (
@@ -25,9 +25,9 @@ from adaste.paper.setups import Setup
 from adaste.paper.tables import TABLES, Row, Table
 
 
-def in_order(collection: Collection, tables: list[str], told: Callable[[Sequence[Other]], str]) -> list[str]:
+def in_order(collection: Collection, tables: list[str], told: Callable[[Sequence[CustomRecipe]], str]) -> list[str]:
     """The paper's tables if they are shown, and the other recipes; those first where the tables are all empty."""
-    others = others_of(collection.runs)
+    others = custom_recipes_of(collection.runs)
     own = [told(others)] if others else []
     if not collection.shows_paper:
         return own
@@ -82,7 +82,7 @@ def all_markdown(collection: Collection) -> str:
     return "\n".join([*legend, *parts, *(f"{_plain(line)}\n" for line in remarks(collection))])
 
 
-def _markdown_others(others: Sequence[Other]) -> str:
+def _markdown_others(others: Sequence[CustomRecipe]) -> str:
     return (
         "\n".join([f"### {OTHERS}", "", _plain(ABOUT_OTHERS), "", *_markdown_grid(grid_of_others(others))]).rstrip()
         + "\n"
@@ -131,7 +131,7 @@ def _caption(table: Table, family: Family) -> str:
     return " ".join([f"{table.title}. {family.about}", LEGEND, *notes])
 
 
-def _latex_others(others: Sequence[Other]) -> str:
+def _latex_others(others: Sequence[CustomRecipe]) -> str:
     return _latex_table(grid_of_others(others), "others", f"{OTHERS}. {ABOUT_OTHERS}")
 
 
@@ -205,7 +205,7 @@ def all_csv(collection: Collection) -> str:
     writer.writeheader()
     for table in TABLES.values() if collection.shows_paper else ():
         writer.writerows(_entries(table, collection.runs))
-    writer.writerows(_entry(other) for other in others_of(collection.runs))
+    writer.writerows(_entry(other) for other in custom_recipes_of(collection.runs))
     return text.getvalue()
 
 
@@ -221,7 +221,7 @@ def _entries(table: Table, runs: tuple[Run, ...]) -> Iterator[dict[str, str]]:
                     yield {**known, "runs": "0"}
 
 
-def _entry(other: Other) -> dict[str, str]:
+def _entry(other: CustomRecipe) -> dict[str, str]:
     method = type(other.cell.runs[0].recipe.estimator).__name__
     return {"table": "others", "row": other.title, "method": method, "place": other.setting, **_of_cell(other.cell)}
 
