@@ -26,7 +26,7 @@ EXAMPLES = examples(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, and give its exit code: 0 done, 1 failed, 2 not understood, 128 + signal when stopped by one."""
+    """Run a command and return its exit code: 0 done, 1 failed, 2 not understood, 128 + signal number if stopped."""
     chosen = parser().parse_args(arguments)
     # Importing torch's compiler makes millions of objects, none of them garbage: search among them less often than
     # after every 700 new ones.
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Return the parser of all commands and their options."""
     whole = argparse.ArgumentParser(
         prog="adaste",
         description="Train neural networks whose weights are single bits.",
@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _in_words(error: Exception) -> str:
-    """The error in a line, without Python's numbers for errors of the system."""
+    """Return the error in one line, without Python's numbers for errors of the system."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     expected = isinstance(error, ValueError | OSError) or type(error).__module__.startswith("adaste")

@@ -106,14 +106,14 @@ def columns(rows: Sequence[tuple[str, ...]], text: str = "") -> None:
 
 
 def methods(text: str, every: bool) -> None:
-    """The last part of recipes' names."""
+    """Print the methods, the last part of the names of recipes."""
     from adaste.recipes.methods import METHODS
 
     columns([(name, method.title) for name, method in METHODS.items()], text)
 
 
 def networks(text: str, every: bool) -> None:
-    """The middle part of recipes' names, and the networks of plug-ins."""
+    """Print the networks, the middle part of the names of recipes, and those of plug-ins."""
     from adaste._util.serial import brief
     from adaste.models import Network
     from adaste.recipes.presets import SETTINGS
@@ -133,14 +133,14 @@ def networks(text: str, every: bool) -> None:
 
 
 def data(text: str, every: bool) -> None:
-    """The first part of recipes' names."""
+    """Print the data sets, the first part of the names of recipes."""
     from adaste.data import SOURCES
 
     columns([(source.name, source.title, source.licence) for source in SOURCES.values()], text)
 
 
 def recipes(text: str, every: bool) -> None:
-    """The three tables that make recipes; each by its name where all or some are asked for."""
+    """Print the parts that make up recipes; every recipe by name with `--all` or a text to look for."""
     from adaste.recipes.methods import METHODS
     from adaste.recipes.presets import RECIPES, SETTINGS
 
@@ -156,21 +156,21 @@ def recipes(text: str, every: bool) -> None:
 
 
 def bases(text: str, every: bool) -> None:
-    """What `--set base=` takes."""
+    """Print the classes that `--set base=` accepts."""
     from adaste.recipes.bases import Base
 
     _classes(Base, text)
 
 
 def estimators(text: str, every: bool) -> None:
-    """What `--set estimator=` takes."""
+    """Print the classes that `--set estimator=` accepts."""
     from adaste.estimators import Estimator
 
     _classes(Estimator, text)
 
 
 def fields(text: str, every: bool) -> None:
-    """What `--set` changes: the fields of a recipe, with the type and the default of each."""
+    """Print the fields of a recipe, which `--set` changes, with their types and defaults."""
     from adaste._util.serial import describe_type, field_types
     from adaste.recipes.recipe import Recipe
 
@@ -185,7 +185,7 @@ def fields(text: str, every: bool) -> None:
 
 
 def _classes(kind: Any, text: str) -> None:
-    """The classes of a kind that recipes know, each with its settings."""
+    """Print the registered classes of a kind with their settings."""
     from adaste.recipes.registry import ADMITTED
 
     columns(
@@ -203,7 +203,7 @@ def _setting(field: "dataclasses.Field[object]") -> str:
 
 
 def _default(field: "dataclasses.Field[object]") -> str:
-    """As JSON has it; empty where the field must be given."""
+    """Return the default of a field as JSON; an empty text if it has none."""
     from adaste._util.serial import brief
 
     if field.default is dataclasses.MISSING:
@@ -213,7 +213,7 @@ def _default(field: "dataclasses.Field[object]") -> str:
 
 
 def _descriptions(kind: type) -> dict[str, str]:
-    """The first sentence on each field in the documentation of a class: `name  what it is`, on lines of their own."""
+    """Return the first sentence that a class's docstring has about each field, on lines `name  description`."""
     lines = inspect.cleandoc(kind.__doc__ or "").split("\n")
     told: dict[str, str] = {}
     name = ""

@@ -16,7 +16,7 @@ from adaste.recipes.recipe import Recipe
 
 
 def chosen(text: str, settings: Sequence[str] = (), data: Path | None = None) -> list[tuple[str, Recipe]]:
-    """The recipes that `text` names, each with the name of its run, after assignments of the form `key=value`.
+    """Return the recipes that `text` names, each with the name of its run, after assignments `key=value`.
 
     `text` is the name of a recipe or the path of a JSON file: a recipe, or a list of names and recipes. A named recipe
     is a function of its length: `epochs=` makes it anew, schedules and all. In a recipe from a file it changes that
@@ -44,7 +44,7 @@ def chosen(text: str, settings: Sequence[str] = (), data: Path | None = None) ->
 
 
 def chosen_one(text: str, settings: Sequence[str] = (), data: Path | None = None) -> tuple[str, Recipe]:
-    """The one recipe that `text` names (see `chosen`)."""
+    """Return the one recipe that `text` names (see `chosen`)."""
     found = chosen(text, settings, data)
     if len(found) != 1:
         raise ValueError(f"{text} holds {len(found)} recipes where one is wanted; `adaste study` runs a list of them")
@@ -90,14 +90,14 @@ def _preset(name: str, data: Path | None) -> Preset:
 
 
 def _in_a_name(data: str, folder: Path | None) -> str:
-    """What data are called in the name of a run; images of one's own after the folder they are in."""
+    """Return the name of the data in the name of a run; for images of your own, that of their folder."""
     kind, _, side = data.partition(":")
     where = data_folder(folder).resolve().name if is_own(data) else kind
     return "-".join(part.replace("/", "-") for part in (where, side) if part)
 
 
 def _new_parts(usual: Recipe, made: Recipe) -> tuple[list[str], list[str]]:
-    """What to call the estimator, and the base, that changes have put in the place of others; empty where none was."""
+    """Return names for a replaced estimator and a replaced base; empty lists where they were not replaced."""
     estimator, base = list(_classes(made.estimator)), [type(made.base).__name__.lower()]
     return (
         estimator if estimator != list(_classes(usual.estimator)) else [],
@@ -106,7 +106,7 @@ def _new_parts(usual: Recipe, made: Recipe) -> tuple[list[str], list[str]]:
 
 
 def _classes(part: Any) -> Iterator[str]:
-    """The names of the classes that a method is made of; numbers that follow a schedule, and noise, are settings."""
+    """Yield the names of the classes that a method is made of; schedules and noise are settings."""
     yield type(part).__name__.lower()
     for field in dataclasses.fields(part):
         inside = getattr(part, field.name)
@@ -120,6 +120,6 @@ def _changed(made: Recipe, settings: Sequence[str]) -> Recipe:
 
 
 def _divided(settings: Sequence[str], key: str) -> tuple[list[str], list[str]]:
-    """The assignments to `key`, and the others."""
+    """Return the assignments to `key`, and the others."""
     mine = [setting for setting in settings if setting.partition("=")[0].strip() == key]
     return mine, [setting for setting in settings if setting not in mine]

@@ -28,7 +28,7 @@ STDOUT = (Path("-"), Path("/dev/stdout"))
 
 @dataclass(frozen=True)
 class Format:
-    """A form of the report: the ending of its file, and what makes it of the runs in a folder."""
+    """A format of the report: the ending of its file, and the function that makes it from runs and their folder."""
 
     ending: str
     make: "Callable[[Collection, Path], str]"
@@ -57,7 +57,7 @@ def add_to(commands: options.Commands) -> None:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Write the report, and print where it is."""
+    """Write the report and print where it is."""
     from adaste.paper.index import collect
     from adaste.paper.report.cell_format import counted
     from adaste.paper.report.texts import remarks
@@ -85,7 +85,7 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _form(name: str | None, output: Path | None) -> Format:
-    """The form of that name; without one, what the file's ending says."""
+    """Return the format of that name, or else the one that the file's ending names."""
     ending = output.suffix.lower().removeprefix(".") if output else ""
     meant = next((known for known, form in FORMATS.items() if form.ending == ending), None)
     if name and meant and name != meant:
@@ -108,7 +108,7 @@ def _write(content: bytes, output: Path) -> None:
 
 
 def _is_our_output(output: Path) -> bool:
-    """Whether it is, by whatever name: where it goes to a file, that is the shell's and must not be replaced."""
+    """Return whether a path is our standard output: a file there is the shell's, and must not be replaced."""
     try:
         return output in STDOUT or os.path.samestat(output.stat(), os.fstat(sys.stdout.fileno()))
     except OSError:  # there is nothing of that name, or our output is no file at all

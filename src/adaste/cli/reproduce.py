@@ -46,7 +46,7 @@ def add_to(commands: options.Commands) -> None:
 
 
 def names(text: str) -> list[str]:
-    """Words with commas between them."""
+    """Return the names in a list with commas."""
     found = [part.strip() for part in text.split(",")]
     if not all(found):
         raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
@@ -54,7 +54,7 @@ def names(text: str) -> list[str]:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Make the runs, or list them."""
+    """Make the runs, or list them with `--dry-run`."""
     if arguments.dry_run:
         _list(_tasks(arguments), arguments)
         return 0

@@ -42,7 +42,7 @@ def add_to(commands: options.Commands) -> None:
 
 
 def seeds(text: str) -> list[int]:
-    """Whole numbers with commas between them."""
+    """Return the whole numbers in a list with commas."""
     parts = text.split(",")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise argparse.ArgumentTypeError(f"must be whole numbers with commas between them, as in 0,1,2; got {text!r}")
@@ -50,7 +50,7 @@ def seeds(text: str) -> list[int]:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Make the runs, and show how they are doing."""
+    """Make the runs and show their progress."""
     return perform(arguments, lambda: _jobs(arguments))
 
 
@@ -69,7 +69,7 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
 
 
 def add_machines(parser: argparse.ArgumentParser) -> None:
-    """Where and how many runs are made."""
+    """Add the options that say where, and how many at a time, runs are made."""
     parser.add_argument(
         "--processes", type=options.at_least_one, metavar="N", help="runs at a time on this machine (default: 1)"
     )
@@ -92,7 +92,7 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]) -> int:
-    """Make the chosen runs where the arguments say, and show how they are doing."""
+    """Make the chosen runs where the arguments say, show their progress, and return the exit code."""
     from rich.console import Console
 
     from adaste.runs.study.ray_connect import connected
@@ -134,7 +134,7 @@ def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
 
 
 def over_seeds(statuses: Iterable["Status"]) -> list[str]:
-    """A line with mean and deviation of the last test accuracy per recipe of which two runs or more are finished."""
+    """Return a line per recipe with two or more finished runs: mean and deviation of the last test accuracy."""
     from adaste.paper.cells import OverSeeds
     from adaste.paper.report.cell_format import summary
 
@@ -159,7 +159,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def _processes(device: "torch.device", arguments: argparse.Namespace, console: "Console") -> Iterator["Processes"]:
-    """The processes of this machine, which they share."""
+    """Yield the runner on this machine; several processes on one GPU share it by NVIDIA's MPS."""
     from adaste.cli.console import say
     from adaste.runs.study.mps import shared_gpu
     from adaste.runs.study.study import Processes
@@ -178,7 +178,7 @@ def _processes(device: "torch.device", arguments: argparse.Namespace, console: "
 
 
 def _cluster(ray: Any, arguments: argparse.Namespace, console: "Console") -> "Cluster":
-    """The nodes of a cluster, where the data is at the same place as here."""
+    """Return the runner on a Ray cluster, whose nodes have the data in the same folder as this machine."""
     from adaste.cli.console import say
     from adaste.data import data_folder
     from adaste.runs.study.ray_runner import Cluster
@@ -200,7 +200,7 @@ def _cluster(ray: Any, arguments: argparse.Namespace, console: "Console") -> "Cl
 
 
 def _gpu_share(arguments: argparse.Namespace, has_gpus: bool) -> float:
-    """What is asked for; else a whole GPU where there are some and the device is not said to be the CPU."""
+    """Return the requested share; by default a whole GPU if the cluster has GPUs and the device is not the CPU."""
     if arguments.device not in ("auto", "cpu", "cuda"):
         raise ValueError(f"device must be auto, cpu or cuda on a cluster, where Ray counts, got {arguments.device!r}")
     usual = arguments.device == "cuda" or (arguments.device == "auto" and has_gpus)
@@ -211,7 +211,7 @@ def _gpu_share(arguments: argparse.Namespace, has_gpus: bool) -> float:
 
 
 def _prepare_data(jobs: Sequence["Job"], folder: Path | None, quiet: bool) -> list[str]:
-    """Decode images once, before several runs want them at the same time; gives what is wrong with them."""
+    """Decode images once, before several runs need them, and return what is wrong with them."""
     from adaste.data import DataError, load
 
     problems = []
@@ -233,7 +233,7 @@ def _finished(job: "Job") -> bool:
 
 
 def _passed_on(arguments: argparse.Namespace, device: str, data: Path | None, threads: int | None) -> list[str]:
-    """The options of `adaste train` that each run gets."""
+    """Return the options of `adaste train` that each run gets."""
     values = {
         "--data": data,
         "--device": device,

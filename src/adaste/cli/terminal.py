@@ -182,7 +182,7 @@ class _Column:
 
 
 def table_of(statuses: Sequence[Status], width: int) -> Table:
-    """A study as a table: a line per run, with the columns that there is room for.
+    """Return a study as a table: a line per run, with as many columns as fit.
 
     Names are shortened in the middle: their ends tell runs apart.
     """
@@ -212,7 +212,7 @@ def table_of(statuses: Sequence[Status], width: int) -> Table:
 
 
 def _columns(statuses: Sequence[Status]) -> list[_Column]:
-    """All columns but the names, what matters most first."""
+    """Return all columns but the names, the most important first."""
     lasts = [status.records[-1] if status.records else None for status in statuses]
     lefts = [status.seconds_left for status in statuses]
     return [
@@ -231,7 +231,7 @@ def _columns(statuses: Sequence[Status]) -> list[_Column]:
 
 
 def shortened(name: str, width: int) -> str:
-    """The name in so many columns, without its middle where it is longer."""
+    """Return the name, its middle cut out if it is longer than `width`."""
     if len(name) <= width:
         return name
     head = max(0, width - 2) // 2

@@ -40,7 +40,7 @@ def add_to(commands: options.Commands) -> None:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Train, and print what came of it."""
+    """Train and print the result."""
     import torch
 
     from adaste._util.signals import StoppedError

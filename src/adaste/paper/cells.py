@@ -18,20 +18,20 @@ from adaste.runs.folder import best_tested
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """Mean and spread over seeds; the spread (a standard deviation) needs two runs."""
+    """Mean and standard deviation over seeds; the deviation needs two runs."""
 
     mean: float
     spread: float | None
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "OverSeeds":
-        """The summary of at least one value."""
+        """Return the summary of at least one value."""
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs of one recipe that differ in their seeds alone.
+    """The runs of one recipe, which differ only in their seeds.
 
     last        test accuracy of the last epoch.
     best        that of the best test epoch of each run, which is what the paper reports.
@@ -53,12 +53,12 @@ class Cell:
 
     @property
     def count(self) -> int:
-        """How many runs."""
+        """The number of runs."""
         return len(self.runs)
 
 
 def cells_of(runs: Iterable[Run], family: Family, row: Row, setup: Setup) -> list[Cell]:
-    """The cells of a method in a setup, one per length of run, the longest first; none where there is no run."""
+    """Return the cells of a method in a setup, one per length of run, the longest first."""
     mine = [run for run in runs if run.belongs_to(family, row.method, setup)]
     lengths = sorted({run.recipe.epochs for run in mine}, reverse=True)
     published = row.published.get(setup.name)
@@ -69,26 +69,26 @@ def cells_of(runs: Iterable[Run], family: Family, row: Row, setup: Setup) -> lis
 
 
 def common_length(rows: Iterable[Sequence[Cell]]) -> int:
-    """The length that most rows have runs of, of two such lengths the longer; 0 where there is no run."""
+    """Return the length of run that most rows have, the longer of two; 0 if there is no run."""
     counts = Counter(cell.epochs for cells in rows for cell in cells)
     return max(counts, key=lambda epochs: (counts[epochs], epochs), default=0)
 
 
 def of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
-    """A cell of each row, all of the length that most rows have runs of."""
+    """Return a cell per row, all of the length that most rows have; None for the other rows."""
     common = common_length(rows)
     return [next((cell for cell in cells if cell.epochs == common), None) for cells in rows]
 
 
 def best_test_accuracy(run: Run) -> float:
-    """Of the epoch with the best test accuracy: chosen on the test images, as in the paper."""
+    """Return the best test accuracy of any epoch: chosen on the test images, as in the paper."""
     best = best_tested(run.records)
     assert best is not None and best.test_accuracy is not None  # the last epoch is always tested
     return best.test_accuracy
 
 
 def cell_of(runs: Sequence[Run], published: float | None) -> Cell:
-    """What runs of one recipe say, beside the published number if there is one."""
+    """Return the cell of the runs of one recipe; `published` is the paper's number, if there is one."""
     runs = sorted(runs, key=lambda run: run.recipe.seed)
     last = OverSeeds.of([run.result.last_accuracy for run in runs])
     best = OverSeeds.of([best_test_accuracy(run) for run in runs])
@@ -106,7 +106,7 @@ def cell_of(runs: Sequence[Run], published: float | None) -> Cell:
 
 
 def hardware_of(run: Run) -> str:
-    """The device of a run's last start; for a CPU also the numbers of threads, since results depend on them."""
+    """Return the device of a run's last start; for a CPU with its threads, since results depend on them."""
     here = run.environments[-1] if run.environments else {}
     if here.get("gpu"):
         return str(here["gpu"])
@@ -116,14 +116,14 @@ def hardware_of(run: Run) -> str:
 
 
 def threads_of(run: Run) -> tuple[int, ...]:
-    """The numbers of threads that torch had on the CPU, start by start, each once; none where that was not written."""
+    """Return torch's numbers of CPU threads, start by start, each once; empty if they were not recorded."""
     known = [start["threads"] for start in run.environments if isinstance(start.get("threads"), int)]
     return tuple(dict.fromkeys(known))
 
 
 @dataclass(frozen=True)
 class CustomRecipe:
-    """What the runs of one recipe say.
+    """A recipe that belongs to no table, with its runs.
 
     name      that of most of their folders, without the digest, or the method's.
     settings  what tells the recipe from others of the same name and length, as in `base.lr=0.1`; also from that of
@@ -143,7 +143,7 @@ class CustomRecipe:
 
 
 def custom_recipes_of(runs: Iterable[Run]) -> list[CustomRecipe]:
-    """One per recipe that belongs to no table, those of a setting one after the other."""
+    """Return the recipes that belong to no table, ordered by setting."""
     groups: dict[Recipe, list[Run]] = {}
     for run in runs:
         if not run.cell_ids:
@@ -162,20 +162,20 @@ def custom_recipes_of(runs: Iterable[Run]) -> list[CustomRecipe]:
 
 
 def _name(group: Sequence[Run]) -> str:
-    """What most of their folders are called, unless each is called otherwise, as by its seed."""
+    """Return the name of most of their folders, or the method's if every folder has its own."""
     names = Counter(run.folder.name.removesuffix(f"-{run.digest}") for run in group)
     (name, count), *_ = names.most_common(1)
     return name if count > 1 or len(group) == 1 else type(group[0].recipe.estimator).__name__
 
 
 def _namesakes(recipe: Recipe, names: dict[Recipe, str]) -> list[Recipe]:
-    """All that a reader could take it for: those shown under the same words, and that of the cell of this name."""
+    """Return the recipes that a reader could confuse it with: same name, or the cell of that name."""
     shown = [other for other in names if _alike(other, recipe, names)]
     return [*shown, *recipes_named(names[recipe], recipe.epochs)]
 
 
 def _alike(one: Recipe, other: Recipe, names: dict[Recipe, str]) -> bool:
-    """Whether a table would show two recipes under the same words."""
+    """Return whether a table would show two recipes with the same words."""
     return (names[one], one.data, type(one.network), one.epochs) == (
         names[other],
         other.data,
@@ -185,7 +185,7 @@ def _alike(one: Recipe, other: Recipe, names: dict[Recipe, str]) -> bool:
 
 
 def _differences(mine: Any, every: Sequence[Any], path: str = "") -> Iterator[str]:
-    """The fields in which values of one class are not all equal, with mine: as deep as their classes are the same."""
+    """Yield `field=value` of `mine` for fields that differ, inside of nested values of one class, too."""
     for field in dataclasses.fields(mine):
         own, values = getattr(mine, field.name), [getattr(value, field.name) for value in every]
         if all(value == own for value in values):

@@ -118,7 +118,7 @@ class Series:
 
 
 def series_of(runs: Sequence[Run], quantity: str) -> Series | None:
-    """The mean, least and greatest value of a field of records; None where there is no finite number."""
+    """Return mean, least and greatest value of a field of records; None if there is no finite number."""
     columns = [[getattr(record, quantity) for record in run.records] for run in runs]
     finite = [[value if value is not None and math.isfinite(value) else None for value in column] for column in columns]
     measured = [column for column in finite if any(value is not None for value in column)]
@@ -134,7 +134,7 @@ def series_of(runs: Sequence[Run], quantity: str) -> Series | None:
 
 
 def shared_length(figure: Figure, family: Family, setup: Setup, runs: Sequence[Run]) -> int:
-    """The length that curves like the figure's have, where a method has runs of it; 0 for each its longest.
+    """Return the length of run that a figure compares in a setup; 0 if each method shows its longest.
 
     That is the figure's own length if any of the methods has runs of it, else the longest that all with runs have.
     """
@@ -149,7 +149,7 @@ def shared_length(figure: Figure, family: Family, setup: Setup, runs: Sequence[R
 
 
 def curves_of(figure: Figure, panel: Panel, family: Family, runs: Sequence[Run]) -> list[Curve]:
-    """A curve per method of the panel, of the shared length or of its longest runs; long ones show their beginning."""
+    """Return a curve per method of the panel, from runs of the shared length or else from its longest ones."""
     shared = shared_length(figure, family, panel.setup, runs)
     found = []
     for method in panel.methods:
@@ -173,7 +173,7 @@ def _curve(figure: Figure, panel: Panel, method: str, runs: Sequence[Run]) -> Cu
 
 
 def note_on_lengths(figure: Figure, curves: Sequence[Curve]) -> str:
-    """What a title has to say about runs of another length than the figure's; nothing where there are none."""
+    """Return a note about runs of another length than the figure's; an empty text if there are none."""
     odd = [curve for curve in curves if curve.count and curve.length != figure.epochs]
     if not odd:
         return ""
@@ -182,7 +182,7 @@ def note_on_lengths(figure: Figure, curves: Sequence[Curve]) -> str:
 
 
 def note_on_panel(figure: Figure, family: Family, curves: Sequence[Curve]) -> str:
-    """What stands below a panel: which methods have no curve, and which curves are of another length."""
+    """Return the note below a panel: methods without a curve, and curves of another length."""
 
     def titles(chosen: Sequence[Curve]) -> str:  # with semicolons between them: they hold commas
         absent = " (no recipe in this family)"
@@ -206,7 +206,7 @@ def _lengths(figure: Figure, curves: Sequence[Curve]) -> str:
 
 
 def label(curve: Curve, curves: Sequence[Curve]) -> str:
-    """A curve's name for a legend, with the length of its runs where that differs among all curves of the figure."""
+    """Return a curve's name for a legend, with the length of its runs if the figure's curves differ in it."""
     title = TITLES[curve.method]
     if not curve.count:
         return f"{title}: missing"

@@ -30,7 +30,7 @@ of 200 epochs in results/runs (three at a time). Imagenette's maps have 49 times
 
 @dataclass(frozen=True)
 class Task:
-    """A run that is wanted. Its name says family, setup and method."""
+    """A run to be made. Its name consists of family, setup and method."""
 
     name: str
     recipe: Recipe
@@ -38,13 +38,13 @@ class Task:
 
     @property
     def gpu_hours(self) -> float:
-        """What it should take on one H200, by the speed of training alone."""
+        """The hours it should take on one H200, by the speed of training alone."""
         images = self.setup.setting.images - self.recipe.holdout
         return self.recipe.epochs * images * SECONDS_PER_IMAGE[self.setup.name] / 3600
 
 
 def targets() -> tuple[str, ...]:
-    """What can be reproduced by runs."""
+    """Return the names of what runs can reproduce."""
     return (*TABLES, *FIGURES, EVERYTHING)
 
 
@@ -57,7 +57,7 @@ def tasks(
     seeds: int = 1,
     epochs: int | None = None,
 ) -> list[Task]:
-    """The runs behind a table, a figure or all of them, each recipe once.
+    """Return the runs behind a table, a figure or all of them, each recipe once.
 
     only      settings (the first words of a name choose several, as in "cifar10"); all of the target's if none.
     methods   of these alone.
@@ -117,7 +117,7 @@ def _parts(target: str, families: Sequence[Family], epochs: int | None) -> Itera
 
 
 def _families_of(table: Table, wanted: Sequence[Family], *, strict: bool) -> list[Family]:
-    """The wanted families that the table has, all if none is wanted; where one is strict, an error for others."""
+    """Return the wanted families that the table has, all if none is named. Raise ValueError for others if strict."""
     others = [family.name for family in wanted if family not in table.families]
     if strict and others:
         has = ", ".join(family.name for family in table.families)
@@ -126,7 +126,7 @@ def _families_of(table: Table, wanted: Sequence[Family], *, strict: bool) -> lis
 
 
 def _chosen(what: str, wanted: Sequence[str], there: set[str]) -> set[str]:
-    """Those of `there` that are named; a name is whole or a beginning that ends before a hyphen."""
+    """Return the names of `there` that are wanted; a wanted name may be the words before a hyphen."""
     if not wanted:
         return there
     chosen: set[str] = set()

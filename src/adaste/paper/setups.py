@@ -10,7 +10,7 @@ from adaste.recipes.presets import SETTINGS, Setting
 
 @dataclass(frozen=True)
 class Setup:
-    """A data set and a network that is trained on it.
+    """A column of the paper's tables: a data set and the network that is trained on it.
 
     network  in the form of the AdaSTE and BayesBiNN code: no affine BatchNorm, a BatchNorm on the logits.
     md_form  in the form of the md-bnn and pmf code: none on the logits, biases in VGG, pools behind BatchNorm.
@@ -58,7 +58,7 @@ SETUPS = MappingProxyType(
 
 
 def setup(name: str) -> Setup:
-    """The column of that name."""
+    """Return the setup of that name. Raise ValueError if there is none."""
     if name not in SETUPS:
         raise ValueError(f"there is no setting {name!r}{near(name, SETUPS)}; settings are {', '.join(SETUPS)}")
     return SETUPS[name]

@@ -85,7 +85,7 @@ TABLE_2_ROWS = (
 
 
 def read_row(columns: tuple[str, ...], numbers: str) -> dict[str, Published]:
-    """The numbers of a row by column; `-` is a cell the paper leaves empty."""
+    """Return the numbers of a row by column; `-` is a cell the paper leaves empty."""
     cells = zip(columns, numbers.split(), strict=True)
     return {column: _read(text) for column, text in cells if text != "-"}
 
@@ -101,7 +101,7 @@ FAMILIES = MappingProxyType({family.name: family for family in (PAPER, RELEASED,
 
 @dataclass(frozen=True)
 class Row:
-    """A method, with the numbers the paper has for it.
+    """A row: a method with the numbers the paper has for it.
 
     mark  footnote of its published numbers; the paper has two rows for some methods.
     """
@@ -179,14 +179,14 @@ TABLES = MappingProxyType(
 
 
 def family(name: str) -> Family:
-    """The family of that name."""
+    """Return the family of that name. Raise ValueError if there is none."""
     if name not in FAMILIES:
         raise ValueError(f"there is no family {name!r}{near(name, FAMILIES)}; families are {', '.join(FAMILIES)}")
     return FAMILIES[name]
 
 
 class CellId(NamedTuple):
-    """Where a recipe belongs."""
+    """The name of a cell, to which recipes belong."""
 
     family: str
     method: str
@@ -194,28 +194,28 @@ class CellId(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What runs of this cell are called."""
+        """The name of this cell's runs, without the digest."""
         return f"{self.family}-{self.setup}-{self.method}"
 
     def recipe(self, epochs: int) -> Recipe | None:
-        """The recipe of this cell, with seed 0; None where the family has none."""
+        """Return the recipe of this cell, with seed 0; None if the family has none."""
         return FAMILIES[self.family].recipe(self.method, SETUPS[self.setup], epochs)
 
 
 def cell_ids_of(recipe: Recipe) -> tuple[CellId, ...]:
-    """The cells whose recipe this is, at its own length and seed."""
+    """Return the cells whose recipe this is, at its own length and seed."""
     return _index(recipe.data, recipe.epochs).get(recipe.unseeded, ())
 
 
 def recipes_named(name: str, epochs: int) -> list[Recipe]:
-    """The recipe of the cell that has this name, with seed 0; none where no cell has it."""
+    """Return the recipe of the cell that has this name, with seed 0; an empty list if there is none."""
     made = [cell_id.recipe(epochs) for cell_id in _cell_ids() if cell_id.name == name]
     return [recipe for recipe in made if recipe is not None]
 
 
 @lru_cache(maxsize=1024)
 def _index(data: str, epochs: int) -> dict[Recipe, tuple[CellId, ...]]:
-    """The cells of all recipes of one length, as they are with seed 0."""
+    """Return the cells of all recipes of one data set and length, with seed 0."""
     found: dict[Recipe, tuple[CellId, ...]] = {}
     for cell_id in _cell_ids():
         made = cell_id.recipe(epochs) if SETUPS[cell_id.setup].data == data else None

@@ -22,7 +22,7 @@ Make = Callable[[Setup, int], Recipe | None]
 
 @dataclass(frozen=True)
 class Family:
-    """Recipes that belong together.
+    """The recipes of several methods that have one source.
 
     about   one sentence on where they come from.
     epochs  the usual length of a run.
@@ -35,13 +35,13 @@ class Family:
     makers: Mapping[str, Make]
 
     def recipe(self, method: str, setup: Setup, epochs: int | None = None, seed: int = 0) -> Recipe | None:
-        """The recipe of `method` at `setup`; None where the family has none."""
+        """Return the recipe of `method` in `setup`; None if the family has none."""
         make = self.makers.get(method)
         made = make(setup, self.epochs if epochs is None else epochs) if make else None
         return made.with_seed(seed) if made else None
 
     def has(self, method: str, setup: Setup) -> bool:
-        """Whether there is a recipe of `method` at `setup`."""
+        """Return whether there is a recipe of `method` in `setup`."""
         return self.recipe(method, setup) is not None
 
 
@@ -65,7 +65,7 @@ def assemble(
     holdout: int | None = None,
     batch: int = 128,
 ) -> Recipe:
-    """A recipe with the data and the augmentation of a setup."""
+    """Return a recipe with the data and the augmentation of a setup."""
     return Recipe(
         data=setup.data,
         network=network,
@@ -82,10 +82,10 @@ def assemble(
 
 
 def held_out(setup: Setup) -> int:
-    """Images of a setup that the scripts do not train with."""
+    """Return how many images of a setup the scripts do not train with."""
     return HELD_OUT.get(setup.data, 0)
 
 
 def plan_of(setup: Setup, epochs: int, batch: int = 128) -> Plan:
-    """The run's length in steps."""
+    """Return the plan of a run, which knows its length in steps."""
     return Plan(epochs, setup.setting.images - held_out(setup), batch)

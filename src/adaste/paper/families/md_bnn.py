@@ -36,7 +36,7 @@ PMF_DECAY = 1e-4
 
 
 def rounded(number: float) -> float:
-    """To six digits: the last ones of a power differ between machines, and with them a recipe's digest would."""
+    """Return a number with six digits: the last digits of a power differ between machines and would change digests."""
     return float(f"{number:.6g}")
 
 
@@ -104,7 +104,7 @@ PMF_SCRIPTS = MappingProxyType(
 
 
 def drops(rate: float, factor: float, epochs: int) -> Schedule:
-    """A learning rate multiplied by `factor` after 30, 60 and 90 % of the run (every 30,000 of 100,000 iterations)."""
+    """Return a learning rate multiplied by `factor` after 30, 60 and 90 % of the run."""
     values = {round(share * epochs): rounded(rate * factor**count) for count, share in enumerate((0.3, 0.6, 0.9), 1)}
     return Steps(values=(rate, *values.values()), ticks=tuple(values))
 
@@ -119,14 +119,14 @@ def _by_adam(
     two_levels: bool = False,
     weight_decay: float = 0.0,
 ) -> Recipe:
-    """As all scripts of md-bnn and pmf: tested with the statistics of soft weights."""
+    """Return a recipe like all scripts of md-bnn and pmf: tested with the statistics of soft weights."""
     network = dataclasses.replace(setup.md_form, two_levels=two_levels)
     base = Adam(lr=drops(rate, drop, epochs), weight_decay=weight_decay)
     return assemble(setup, epochs, network=network, estimator=estimator, base=base, norm_batches=0)
 
 
 def mirror_descent(mirror: TanhMirror | SoftmaxMirror, *, stable: bool, tuned: Mapping[str, Tuned]) -> Make:
-    """In one of its four forms, where there is a script of it."""
+    """Return the recipes of one of its four forms, for the setups that have a script."""
     two_levels = isinstance(mirror, SoftmaxMirror)
 
     def make(setup: Setup, epochs: int) -> Recipe | None:

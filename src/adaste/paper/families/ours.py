@@ -32,7 +32,7 @@ from adaste.recipes.recipe import Recipe
 
 
 def under_common_recipe(method: NamedMethod) -> Make:
-    """The recipes of a method that differ from those of all others in nothing but the method."""
+    """Return the recipes of a method that differ from those of all others only in the method."""
 
     def make(setup: Setup, epochs: int) -> Recipe:
         preset = Preset(setup.name, method.title, setup.setting, setup.network, method, norm_always=False)
@@ -42,7 +42,7 @@ def under_common_recipe(method: NamedMethod) -> Make:
 
 
 def with_mixup(make: Make) -> Make:
-    """The same with mixup as in He et al. 2019: a share per batch from Beta(0.2, 0.2). The paper names none."""
+    """Return the same recipes with the mixup of He et al. 2019: a share from Beta(0.2, 0.2). The paper names none."""
 
     def mixed(setup: Setup, epochs: int) -> Recipe | None:
         made = make(setup, epochs)

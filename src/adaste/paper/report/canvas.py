@@ -55,7 +55,7 @@ AXES = MappingProxyType({"test_accuracy": "test accuracy (%)", "loss": "training
 
 
 def draw_figure(figure: Figure, family: Family, runs: Sequence[Run]) -> Drawing | None:
-    """A figure of the paper with the runs of one family; None where there are none."""
+    """Return a figure of the paper with the runs of one family; None if there are none."""
     panels = [(panel, curves_of(figure, panel, family, runs)) for panel in figure.panels]
     every = [curve for _, curves in panels for curve in curves]
     if not any(curve.count for curve in every):
@@ -117,7 +117,7 @@ PUBLISHED_TITLES = MappingProxyType(
 
 
 def draw_overview(table: Table, setup: Setup, runs: Sequence[Run]) -> Drawing | None:
-    """The accuracy of every method in a setup: filled marks are runs, the larger the longer, hollow ones published."""
+    """Return a figure of every method in a setup: filled marks are runs, larger if longer, hollow ones published."""
     rows = {row.method: row for row in reversed(table.rows)}
     methods = list(dict.fromkeys(row.method for row in table.rows))
     found = {
@@ -172,7 +172,7 @@ def _draw_published(axes: Axes, table: Table, setup: Setup, methods: Sequence[st
 
 
 def _sizes(found: Mapping[tuple[str, str], Sequence[Cell]]) -> dict[tuple[str, int], float]:
-    """How large the marks of a family's runs of one length are."""
+    """Return the size of the marks by family and length of run."""
     lengths: dict[str, set[int]] = {}
     for (family, _), cells in found.items():
         lengths.setdefault(family, set()).update(cell.epochs for cell in cells)
@@ -184,7 +184,7 @@ def _sizes(found: Mapping[tuple[str, str], Sequence[Cell]]) -> dict[tuple[str, i
 
 
 def _draw_cell(axes: Axes, cell: Cell, height: float, family: str, size: float, low: float) -> None:
-    """A mark at the mean and a line from the least to the most; an arrow at the edge for what lies beyond it."""
+    """Draw a mark at the mean and a line from least to most; an arrow if it lies beyond the edge."""
     colour, mark = FAMILY_LOOKS[family]
     lasts = [run.result.last_accuracy for run in cell.runs]
     if cell.last.mean < low:
@@ -230,7 +230,7 @@ def _published_handles(table: Table, setup: Setup) -> list[Line2D]:
 
 
 def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
-    """The rows of the ablation by their accuracy; None where there is no run of it."""
+    """Return a figure of the ablation; None if there is no run of it."""
     (family,), (setup,) = table.families, table.setups
     cells = of_one_length([cells_of(runs, family, row, setup) for row in table.rows])
     made = [cell for cell in cells if cell is not None]

@@ -40,17 +40,17 @@ class Grid:
 
 
 def number(value: float) -> str:
-    """An accuracy, or the spread of one."""
+    """Return an accuracy, or its deviation, as text."""
     return f"{value:.2f}"
 
 
 def difference(value: float) -> str:
-    """With its sign, and never -0.00."""
+    """Return a difference as text with its sign, never -0.00."""
     return f"{round(value, 2) + 0.0:+.2f}".replace("-", MINUS)
 
 
 def summary(value: OverSeeds | Published) -> str:
-    """A mean with its spread, where there is one."""
+    """Return a mean with its deviation, if there is one."""
     mean = value.mean if isinstance(value, OverSeeds) else value.accuracy
     return number(mean) if value.spread is None else f"{number(mean)} ± {number(value.spread)}"
 
@@ -66,14 +66,14 @@ def cell(found: Cell, published: Published | None) -> str:
 
 
 def missing(family: Family, row: Row, setup: Setup) -> str:
-    """What is said where there is no run, with the published number if there is one."""
+    """Return the text of a cell without runs, with the published number if there is one."""
     word = NO_RUN if family.has(row.method, setup) else NO_RECIPE
     published = row.published.get(setup.name)
     return f"{word} (paper {number(published.accuracy)})" if published else word
 
 
 def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
-    """The whole table with the runs of one family; also where it has none, there are published numbers to read.
+    """Return a table with the runs of one family; without runs it still has the published numbers.
 
     Beside published numbers the longest runs count. Where rows are compared with each other, all have one length.
     """
@@ -98,7 +98,7 @@ def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
 
 
 def grid_of_others(others: Sequence[CustomRecipe]) -> Grid:
-    """The recipes of no table, at least one, below each other."""
+    """Return a table of custom recipes, at least one."""
     return Grid(
         columns=("recipe", "accuracy"),
         rows=tuple((f"{other.setting}: {other.title}", cell(other.cell, None)) for other in others),
@@ -107,7 +107,7 @@ def grid_of_others(others: Sequence[CustomRecipe]) -> Grid:
 
 
 def titled(row: Row) -> str:
-    """A row's title with its mark."""
+    """Return a row's title with its mark."""
     return f"{row.title} {row.mark}".strip()
 
 

@@ -61,7 +61,7 @@ Plain = dict[str, Any]
 
 
 def contents(collection: Collection, root: Path) -> Plain:
-    """The page's data; folders are told as seen from `root`, which holds the runs."""
+    """Return the page's data; folders are relative to `root`, which holds the runs."""
     runs = collection.runs
     return {
         "paper": collection.shows_paper,
@@ -81,7 +81,7 @@ def contents(collection: Collection, root: Path) -> Plain:
 
 
 def functions() -> list[Plain]:
-    """The figures of the paper that show functions; their texts are in page.html."""
+    """Return the figures of the paper that show functions; their texts are in page.html."""
     return [
         {"name": name, "heading": titled_name(name), "panels": PANELS[subject]()}
         for name, subject in ILLUSTRATIONS.items()
@@ -98,7 +98,7 @@ def _family(family: Family, runs: Sequence[Run]) -> Plain:
 
 
 def _methods(family: Family) -> list[Plain]:
-    """Each with a slot, which decides on its colour: the same one in all families that share a table."""
+    """Return the methods with their slots, which decide on colours: the same in all families that share a table."""
     tables = [table for table in TABLES.values() if family in table.families]
     known = [method for table in tables for other in table.families for method in other.makers]
     slots = list(dict.fromkeys([*(method for method in RACE if method in known), *known]))
@@ -109,7 +109,7 @@ def _methods(family: Family) -> list[Plain]:
 
 
 def _title(family: Family, method: str) -> str:
-    """What a table with the family calls the method: of the name `straight-through` there are two."""
+    """Return what a table with the family calls the method: two are named `straight-through`."""
     rows = [row for table in TABLES.values() if family in table.families for row in table.rows]
     return next((row.title for row in rows if row.method == method), None) or METHODS[method].title
 
@@ -128,7 +128,7 @@ def _table(table: Table, runs: Sequence[Run]) -> Plain:
 
 
 def _usual_length(table: Table, runs: Sequence[Run]) -> int | None:
-    """The length that all cells have at first; None for the longest of each, which count beside published numbers."""
+    """Return the length that all cells show at first; None for the longest of each, as beside published numbers."""
     if any(row.published for row in table.rows):
         return None
     every = [
@@ -149,7 +149,7 @@ def _row(row: Row, table: Table, runs: Sequence[Run]) -> Plain:
 
 
 def _cells(row: Row, table: Table, family: Family, runs: Sequence[Run]) -> Plain:
-    """By setup: cells, the longest runs first; none where runs are missing; None where the family has no recipe."""
+    """Return the cells by setup, the longest runs first: [] if runs are missing, None if the family has no recipe."""
     return {
         setup.name: [_cell(cell) for cell in cells_of(runs, family, row, setup)]
         if family.has(row.method, setup)
@@ -180,7 +180,7 @@ def _other(other: CustomRecipe) -> Plain:
 
 
 def _figure(figure: Figure, runs: Sequence[Run]) -> Plain:
-    """With the length of its curves in every family and setup, and what is to be said below its panels."""
+    """Return a figure with the length of its curves in every family and setup, and the notes below its panels."""
     return {
         "name": figure.name,
         "heading": titled_name(figure.name),
@@ -204,7 +204,7 @@ def _figure(figure: Figure, runs: Sequence[Run]) -> Plain:
 
 
 def _recipes(runs: Iterable[Run]) -> list[Plain]:
-    """The recipes of all runs, the longest first, with their cells, their runs by seed and the curves of several."""
+    """Return the recipes of all runs, the longest first, with cells and runs; those with several seeds have curves."""
     groups: dict[Recipe, list[Run]] = {}
     for run in sorted(runs, key=lambda run: (-run.recipe.epochs, run.recipe.seed)):
         groups.setdefault(run.recipe.unseeded, []).append(run)
@@ -258,7 +258,7 @@ def _run(run: Run, root: Path) -> Plain:
 
 
 def _title_of(run: Run) -> list[str]:
-    """Method and setup of its first cell; where it has none, its estimator, and its data and network."""
+    """Return method and setup of a run's first cell; else its estimator, and its data and network."""
     if run.cell_ids:
         family, method, setup = run.cell_ids[0]
         return [_title(FAMILIES[family], method), SETUPS[setup].title]
@@ -266,24 +266,24 @@ def _title_of(run: Run) -> list[str]:
 
 
 def _curves(run: Run) -> Plain:
-    """By field; those that hold no number are left out."""
+    """Return the curves of a run by field, without those that hold no number."""
     columns = {name: _column(name, [getattr(record, name) for record in run.records]) for name in CURVES}
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
 
 
 def _column(name: str, values: Iterable[float | None]) -> list[float | None]:
-    """Short numbers; shares of weights that flipped in percent."""
+    """Return short numbers; shares of weights that flipped in percent."""
     factor = 100 if name == "flipped" else 1
     return [None if value is None else short(factor * value) for value in values]
 
 
 def short(value: float | None) -> float | None:
-    """Four significant digits: more than a screen can show, and exact for accuracies on up to 10,000 images."""
+    """Return a number with four digits: more than a screen shows, and exact for accuracies on up to 10,000 images."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
 
 
 def finite(value: Any) -> Any:
-    """Plain data with None in place of every number that JSON cannot hold."""
+    """Return plain data with None in place of every number that JSON cannot hold."""
     if isinstance(value, Mapping):
         return {str(name): finite(part) for name, part in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):

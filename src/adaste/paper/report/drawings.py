@@ -25,7 +25,7 @@ ENDINGS = ("svg", "pdf")
 
 
 def draw_all(collection: Collection, folder: Path) -> list[Path]:
-    """Draw figures 1 and 2, if the paper is shown, and all that have runs into `folder`, and return the files."""
+    """Draw figures 1 and 2, if the paper is shown, and all figures that have runs; return the files."""
     canvas = _canvas()
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -40,13 +40,13 @@ def draw_all(collection: Collection, folder: Path) -> list[Path]:
 
 
 def illustrations() -> Iterator[tuple[str, "Drawing"]]:
-    """The figures of the paper that need no runs, by name."""
+    """Yield the figures of the paper that need no runs, by name."""
     for name, draw in ILLUSTRATIONS.items():
         yield name, mathematics.FIGURES[draw]()
 
 
 def drawings(runs: Sequence[Run]) -> Iterator[tuple[str, "Drawing"]]:
-    """Every figure there are runs for, by name."""
+    """Yield every figure that has runs, by name."""
     canvas = _canvas()
     for figure in FIGURES.values():
         for family in FAMILIES.values():
@@ -65,7 +65,7 @@ def drawings(runs: Sequence[Run]) -> Iterator[tuple[str, "Drawing"]]:
 
 
 def _canvas() -> ModuleType:
-    """What draws the figures of runs; a report without figures must not need matplotlib."""
+    """Return the module that draws; a report without figures must not need matplotlib."""
     with needs("matplotlib", extra="demo", purpose="a figure"):
         from adaste.paper.report import canvas
     return canvas

@@ -26,7 +26,7 @@ from adaste.paper.tables import TABLES, Row, Table
 
 
 def in_order(collection: Collection, tables: list[str], told: Callable[[Sequence[CustomRecipe]], str]) -> list[str]:
-    """The paper's tables if they are shown, and the other recipes; those first where the tables are all empty."""
+    """Return the paper's tables, if they are shown, and the custom recipes, first if the tables are empty."""
     others = custom_recipes_of(collection.runs)
     own = [told(others)] if others else []
     if not collection.shows_paper:
@@ -36,7 +36,7 @@ def in_order(collection: Collection, tables: list[str], told: Callable[[Sequence
 
 
 def remarks(collection: Collection) -> Iterator[str]:
-    """What the tables do not show, and what they should not show in silence."""
+    """Yield remarks on runs that the tables leave out or show with a reservation."""
     others = sum(not run.cell_ids for run in collection.runs)
     if others and collection.shows_paper:
         yield f"{counted(others, 'run')} of other recipes: in no table of the paper but in one of their own."
@@ -50,7 +50,7 @@ _MARKDOWN = str.maketrans({**{sign: f"\\{sign}" for sign in r"\`*_[]|"}, "<": "&
 
 
 def markdown(table: Table, runs: Iterable[Run]) -> str:
-    """The table in markdown, once per family of recipes."""
+    """Return the table in markdown, once per family of recipes."""
     every = tuple(runs)
     lines = [f"### {_plain(heading(table))}", ""]
     for family in table.families:
@@ -60,7 +60,7 @@ def markdown(table: Table, runs: Iterable[Run]) -> str:
 
 
 def grid_of_family(table: Table, family: Family, runs: Iterable[Run]) -> str:
-    """One family's part of the table in markdown, for a page that says the rest."""
+    """Return one family's part of the table in markdown, without headings."""
     return "\n".join(_markdown_grid(grid(table, family, tuple(runs))))
 
 
@@ -71,12 +71,12 @@ def _markdown_grid(found: Grid) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text that means itself in markdown."""
+    """Return the text with markdown's special characters escaped."""
     return text.translate(_MARKDOWN)
 
 
 def all_markdown(collection: Collection) -> str:
-    """All tables in markdown, with what was left out."""
+    """Return all tables in markdown, with remarks."""
     parts = in_order(collection, [markdown(table, collection.runs) for table in TABLES.values()], _markdown_others)
     legend = [_plain(LEGEND) + "\n"] if collection.shows_paper else []
     return "\n".join([*legend, *parts, *(f"{_plain(line)}\n" for line in remarks(collection))])
@@ -115,7 +115,7 @@ WIDTH, NARROWEST, WIDEST = 0.91, 0.16, 0.40
 
 
 def latex(table: Table, runs: Iterable[Run]) -> str:
-    """The table in LaTeX, once per family of recipes and data set: with all data sets in one, no page would hold it."""
+    """Return the table in LaTeX, once per family and data set: with all data sets in one it would not fit on a page."""
     every = tuple(runs)
     parts = []
     for family in table.families:
@@ -166,7 +166,7 @@ def _escaped(text: str) -> str:
 
 
 def all_latex(collection: Collection) -> str:
-    """All tables in LaTeX, with what was left out as comments."""
+    """Return all tables in LaTeX, with remarks as comments."""
     parts = in_order(collection, [latex(table, collection.runs) for table in TABLES.values()], _latex_others)
     return "\n".join([LATEX_HEAD, *parts, *(f"% {line}\n" for line in remarks(collection))])
 
@@ -199,7 +199,7 @@ COLUMNS = (
 
 
 def all_csv(collection: Collection) -> str:
-    """All tables as CSV, with a line of column names."""
+    """Return all tables as CSV, with a line of column names."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, restval="")
     writer.writeheader()
@@ -210,7 +210,7 @@ def all_csv(collection: Collection) -> str:
 
 
 def _entries(table: Table, runs: tuple[Run, ...]) -> Iterator[dict[str, str]]:
-    """One per row, setup, family and length of runs; where a recipe has no run, one with 0 runs."""
+    """Yield an entry per row, setup, family and length of run; for a recipe without runs, one with 0 runs."""
     for row in table.rows:
         for setup in table.setups:
             for family in table.families:
@@ -260,7 +260,7 @@ def _of_cell(cell: Cell) -> dict[str, str]:
 
 
 def _number(value: float | None) -> str:
-    """Without the last digits, in which sums of rounded numbers differ."""
+    """Return a number without the last digits, in which sums of rounded numbers differ."""
     return "" if value is None else f"{value:.10g}"
 
 
