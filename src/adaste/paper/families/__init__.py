@@ -1,8 +1,10 @@
 """Families of recipes: for every method a function from a setup and a length to a recipe.
 
-printed    what the paper prints
-released   what the published scripts do; md_bnn has those of md-bnn and pmf
-ours       one common recipe for all methods, and the ablation
+There are four of them, in three modules:
+
+    printed    what the paper prints
+    released   what the published scripts do (those of md-bnn and pmf are in md_bnn)
+    ours       one common recipe for all methods, and the ablation
 """
 
 from collections.abc import Callable, Mapping

@@ -96,7 +96,7 @@ def _moved_as_released(estimator: Estimator, rate: float = RELEASED_RATE) -> Tre
 
 _NO_GATE = StraightThrough(start=1e-7)
 
-_METHODS = {
+_ABLATED = {
     # On single batches: the best of three rates in results/preliminary.
     "printed": NamedMethod("printed rule, single batches", _printed(4.5, momentum=0.9)),
     "printed-annealed": NamedMethod("printed rule, single batches, annealed", _printed(4.5, _annealed, momentum=0.9)),
@@ -123,12 +123,12 @@ _METHODS = {
     ),
 }
 
-TITLES = MappingProxyType({name: method.title for name, method in _METHODS.items()})
+TITLES = MappingProxyType({name: method.title for name, method in _ABLATED.items()})
 """What each row of the ablation is, in words."""
 
 ABLATION = Family(
     name="ablation",
     about="What makes AdaSTE work: the printed rule, averages of gradients, the released gate, straight-through.",
     epochs=60,
-    makers=MappingProxyType({name: under_common_recipe(method) for name, method in _METHODS.items()}),
+    makers=MappingProxyType({name: under_common_recipe(method) for name, method in _ABLATED.items()}),
 )
