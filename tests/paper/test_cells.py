@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaste.paper.cells import Cell, OverSeeds, best_test_accuracy, cells_of, hardware_of, of_one_length
+from adaste.paper.cells import Cell, OverSeeds, best_test_accuracy, cells_of, cells_of_one_length, hardware_of
 from adaste.paper.index import Run
 from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES, Row
@@ -62,7 +62,7 @@ def test_cells_of_one_length_are_of_that_which_most_rows_have_or_the_longer() ->
         ([[], []], [None, None]),
         ([], []),
     ):
-        found = of_one_length([cells(runs) for runs in rows])
+        found = cells_of_one_length([cells(runs) for runs in rows])
         assert [cell and cell.last.mean for cell in found] == lasts
 
 

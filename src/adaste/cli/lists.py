@@ -66,9 +66,9 @@ def list_some(arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> int:
     """Print a recipe."""
-    from adaste.cli.recipe_args import chosen_one
+    from adaste.cli.recipe_args import find_recipe
 
-    _, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
+    _, recipe = find_recipe(arguments.recipe, options.changes(arguments), arguments.data)
     print(recipe.to_json())
     return 0
 

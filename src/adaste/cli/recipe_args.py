@@ -15,7 +15,7 @@ from adaste.recipes.presets import RECIPES, Preset, own_setting, preset_named
 from adaste.recipes.recipe import Recipe
 
 
-def chosen(text: str, settings: Sequence[str] = (), data: Path | None = None) -> list[tuple[str, Recipe]]:
+def find_recipes(text: str, settings: Sequence[str] = (), data: Path | None = None) -> list[tuple[str, Recipe]]:
     """Return the recipes that `text` names, each with the name of its run, after assignments `key=value`.
 
     `text` is the name of a recipe or the path of a JSON file: a recipe, or a list of names and recipes. A named recipe
@@ -43,9 +43,9 @@ def chosen(text: str, settings: Sequence[str] = (), data: Path | None = None) ->
         raise ValueError(f"{path}: {error}") from error
 
 
-def chosen_one(text: str, settings: Sequence[str] = (), data: Path | None = None) -> tuple[str, Recipe]:
-    """Return the one recipe that `text` names (see `chosen`)."""
-    found = chosen(text, settings, data)
+def find_recipe(text: str, settings: Sequence[str] = (), data: Path | None = None) -> tuple[str, Recipe]:
+    """Return the one recipe that `text` names (see `find_recipes`)."""
+    found = find_recipes(text, settings, data)
     if len(found) != 1:
         raise ValueError(f"{text} holds {len(found)} recipes where one is wanted; `adaste study` runs a list of them")
     return found[0]
@@ -55,7 +55,7 @@ def _entry(plain: Any, number: int, settings: Sequence[str], data: Path | None) 
     try:
         if isinstance(plain, str):
             return _from_name(plain, settings, data)
-        made = _changed(Recipe.from_json(json.dumps(plain)), settings)
+        made = _apply(Recipe.from_json(json.dumps(plain)), settings)
     except ValueError as error:
         raise ValueError(f"entry {number}: {error}") from error
     parts = _in_a_name(made.data, data), type(made.network).__name__, type(made.estimator).__name__
@@ -64,9 +64,9 @@ def _entry(plain: Any, number: int, settings: Sequence[str], data: Path | None) 
 
 def _from_name(name: str, settings: Sequence[str], data: Path | None) -> tuple[str, Recipe]:
     preset = _preset(name, data)
-    lengths, others = _divided(settings, "epochs")
+    lengths, others = _split(settings, "epochs")
     usual = preset.make()
-    made = _changed(preset.make(override(usual, lengths).epochs) if lengths else usual, others)
+    made = _apply(preset.make(override(usual, lengths).epochs) if lengths else usual, others)
     networks = {network: known for known, network in preset.setting.networks.items()}
     of_data = _in_a_name(made.data, data)
     of_network = networks.get(made.network, type(made.network).__name__.lower())
@@ -77,7 +77,7 @@ def _from_name(name: str, settings: Sequence[str], data: Path | None) -> tuple[s
 
 
 def _from_recipe(name: str, usual: Recipe, settings: Sequence[str]) -> tuple[str, Recipe]:
-    made = _changed(usual, settings)
+    made = _apply(usual, settings)
     estimator, base = _new_parts(usual, made)
     return "-".join([name, *estimator, *base]), made
 
@@ -114,12 +114,12 @@ def _classes(part: Any) -> Iterator[str]:
             yield from _classes(inside)
 
 
-def _changed(made: Recipe, settings: Sequence[str]) -> Recipe:
-    seeds, others = _divided(settings, "seed")
+def _apply(made: Recipe, settings: Sequence[str]) -> Recipe:
+    seeds, others = _split(settings, "seed")
     return override(made.with_seed(override(made, seeds).seed) if seeds else made, others)
 
 
-def _divided(settings: Sequence[str], key: str) -> tuple[list[str], list[str]]:
+def _split(settings: Sequence[str], key: str) -> tuple[list[str], list[str]]:
     """Return the assignments to `key`, and the others."""
     mine = [setting for setting in settings if setting.partition("=")[0].strip() == key]
     return mine, [setting for setting in settings if setting not in mine]

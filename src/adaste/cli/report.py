@@ -59,7 +59,7 @@ def add_to(commands: options.Commands) -> None:
 def act(arguments: argparse.Namespace) -> int:
     """Write the report and print where it is."""
     from adaste.paper.index import collect
-    from adaste.paper.report.cell_format import counted
+    from adaste.paper.report.cell_format import plural
     from adaste.paper.report.texts import remarks
 
     form = _form(arguments.format, arguments.output)
@@ -71,8 +71,8 @@ def act(arguments: argparse.Namespace) -> int:
         collection = collection.of_length(arguments.epochs)
     _write(form.make(collection, arguments.results).encode(), output)
     told = sys.stderr if _is_our_output(output) else sys.stdout
-    left_out = f", {counted(len(collection.problems), 'folder')} left out" if collection.problems else ""
-    print(f"{output}: {counted(len(collection.runs), 'run')}{left_out}", file=told)
+    left_out = f", {plural(len(collection.problems), 'folder')} left out" if collection.problems else ""
+    print(f"{output}: {plural(len(collection.runs), 'run')}{left_out}", file=told)
     for remark in remarks(collection):
         print(remark, file=sys.stderr)
     if arguments.figures is not None:
@@ -80,7 +80,7 @@ def act(arguments: argparse.Namespace) -> int:
 
         drawn = draw_all(collection, arguments.figures)
         none = "" if drawn else ": no run belongs to a figure of the paper"
-        print(f"{arguments.figures}: {counted(len(drawn), 'file')}{none}", file=told)
+        print(f"{arguments.figures}: {plural(len(drawn), 'file')}{none}", file=told)
     return 0
 
 

@@ -55,7 +55,7 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _jobs(arguments: argparse.Namespace) -> list["Job"]:
-    from adaste.cli.recipe_args import chosen
+    from adaste.cli.recipe_args import find_recipes
     from adaste.runs.study.study import Job, folder_of
 
     changes = options.changes(arguments)
@@ -64,7 +64,7 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
         Job(name, recipe, folder_of(name, recipe, arguments.runs))
         for text in arguments.recipes
         for variant in variants
-        for name, recipe in chosen(text, variant, arguments.data)
+        for name, recipe in find_recipes(text, variant, arguments.data)
     ]
 
 

@@ -204,7 +204,7 @@ def table_of(statuses: Sequence[Status], width: int) -> Table:
         table.add_column(column.name, justify="right", no_wrap=True, width=column.width)
     for index, (name, status) in enumerate(zip(names, statuses, strict=True)):
         table.add_row(
-            escape(shortened(name, max(1, room))),
+            escape(shorten(name, max(1, room))),
             f"[{COLOURS[status.state]}]{status.state.value}[/]",
             *(column.cells[index] for column in told),
         )
@@ -230,7 +230,7 @@ def _columns(statuses: Sequence[Status]) -> list[_Column]:
     ]
 
 
-def shortened(name: str, width: int) -> str:
+def shorten(name: str, width: int) -> str:
     """Return the name, its middle cut out if it is longer than `width`."""
     if len(name) <= width:
         return name

@@ -74,7 +74,7 @@ def common_length(rows: Iterable[Sequence[Cell]]) -> int:
     return max(counts, key=lambda epochs: (counts[epochs], epochs), default=0)
 
 
-def of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
+def cells_of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
     """Return a cell per row, all of the length that most rows have; None for the other rows."""
     common = common_length(rows)
     return [next((cell for cell in cells if cell.epochs == common), None) for cells in rows]

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from adaste.paper.cells import Cell, cells_of, of_one_length
+from adaste.paper.cells import Cell, cells_of, cells_of_one_length
 from adaste.paper.drawing import in_style
 from adaste.paper.families import Family
 from adaste.paper.figures import Curve, Figure, Panel, curves_of, label, note_on_lengths
 from adaste.paper.index import Run
-from adaste.paper.report.cell_format import number, summary, titled_name
+from adaste.paper.report.cell_format import display_name, number, summary
 from adaste.paper.setups import Setup
 from adaste.paper.tables import QUOTED, RERUN, Table
 
@@ -66,7 +66,7 @@ def draw_figure(figure: Figure, family: Family, runs: Sequence[Run]) -> Drawing 
         for axes, (panel, curves) in zip(drawing.subplots(lines, 2, squeeze=False).flat, panels, strict=True):
             _draw_panel(axes, panel, curves, every)
         note = note_on_lengths(figure, every)
-        title = f"{titled_name(figure.name)}: {figure.title} (family {family.name})"
+        title = f"{display_name(figure.name)}: {figure.title} (family {family.name})"
         entitle(drawing, f"{title}\n{note}" if note else title)
     return drawing
 
@@ -232,7 +232,7 @@ def _published_handles(table: Table, setup: Setup) -> list[Line2D]:
 def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
     """Return a figure of the ablation; None if there is no run of it."""
     (family,), (setup,) = table.families, table.setups
-    cells = of_one_length([cells_of(runs, family, row, setup) for row in table.rows])
+    cells = cells_of_one_length([cells_of(runs, family, row, setup) for row in table.rows])
     made = [cell for cell in cells if cell is not None]
     if not made:
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaste.paper.cells import Cell, CustomRecipe, OverSeeds, cells_of, of_one_length
+from adaste.paper.cells import Cell, CustomRecipe, OverSeeds, cells_of, cells_of_one_length
 from adaste.paper.families import Family
 from adaste.paper.index import Run
 from adaste.paper.setups import Setup
@@ -81,7 +81,7 @@ def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
     found: dict[tuple[int, str], Cell] = {}
     for setup in table.setups:
         every = [cells_of(runs, family, row, setup) for row in table.rows]
-        chosen = of_one_length(every) if alone else [next(iter(cells), None) for cells in every]
+        chosen = cells_of_one_length(every) if alone else [next(iter(cells), None) for cells in every]
         found |= {(index, setup.name): there for index, there in enumerate(chosen) if there}
 
     def text(index: int, row: Row, setup: Setup) -> str:
@@ -91,7 +91,8 @@ def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
     return Grid(
         columns=("method", *(setup.title for setup in table.setups)),
         rows=tuple(
-            (titled(row), *(text(index, row, setup) for setup in table.setups)) for index, row in enumerate(table.rows)
+            (row_title(row), *(text(index, row, setup) for setup in table.setups))
+            for index, row in enumerate(table.rows)
         ),
         remark=_made_on(list(found.values())),
     )
@@ -106,23 +107,23 @@ def grid_of_others(others: Sequence[CustomRecipe]) -> Grid:
     )
 
 
-def titled(row: Row) -> str:
+def row_title(row: Row) -> str:
     """Return a row's title with its mark."""
     return f"{row.title} {row.mark}".strip()
 
 
 def heading(table: Table) -> str:
     """As in "Table 1: Classification accuracy for different methods"."""
-    return f"{titled_name(table.name)}: {table.title}"
+    return f"{display_name(table.name)}: {table.title}"
 
 
-def titled_name(name: str) -> str:
+def display_name(name: str) -> str:
     """As in "Table 1" of "table1" and "Long runs" of "long-runs"."""
     kind = name.rstrip("0123456789")
     return f"{kind.replace('-', ' ').capitalize()} {name.removeprefix(kind)}".strip()
 
 
-def counted(count: int, what: str) -> str:
+def plural(count: int, what: str) -> str:
     """As in "1 run" and "2 runs"."""
     return f"{count} {what}" + ("" if count == 1 else "s")
 

@@ -34,7 +34,7 @@ from adaste.paper.figures import (
 )
 from adaste.paper.index import Collection, Problem, Run
 from adaste.paper.mathematics.illustrations import PANELS
-from adaste.paper.report.cell_format import heading, titled_name
+from adaste.paper.report.cell_format import display_name, heading
 from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.recipes.methods import METHODS
@@ -83,7 +83,7 @@ def contents(collection: Collection, root: Path) -> Plain:
 def functions() -> list[Plain]:
     """Return the figures of the paper that show functions; their texts are in page.html."""
     return [
-        {"name": name, "heading": titled_name(name), "panels": PANELS[subject]()}
+        {"name": name, "heading": display_name(name), "panels": PANELS[subject]()}
         for name, subject in ILLUSTRATIONS.items()
     ]
 
@@ -183,7 +183,7 @@ def _figure(figure: Figure, runs: Sequence[Run]) -> Plain:
     """Return a figure with the length of its curves in every family and setup, and the notes below its panels."""
     return {
         "name": figure.name,
-        "heading": titled_name(figure.name),
+        "heading": display_name(figure.name),
         "title": figure.title,
         "epochs": figure.epochs,
         "quantity": figure.panels[0].quantity,

@@ -16,10 +16,10 @@ from adaste.paper.report.cell_format import (
     MINUS,
     OTHERS,
     Grid,
-    counted,
     grid,
     grid_of_others,
     heading,
+    plural,
 )
 from adaste.paper.setups import Setup
 from adaste.paper.tables import TABLES, Row, Table
@@ -39,7 +39,7 @@ def remarks(collection: Collection) -> Iterator[str]:
     """Yield remarks on runs that the tables leave out or show with a reservation."""
     others = sum(not run.cell_ids for run in collection.runs)
     if others and collection.shows_paper:
-        yield f"{counted(others, 'run')} of other recipes: in no table of the paper but in one of their own."
+        yield f"{plural(others, 'run')} of other recipes: in no table of the paper but in one of their own."
     for folder, version in collection.foreign.items():
         yield f"Made by another version: {folder.name} (adaste {version})."
     for problem in collection.problems:
