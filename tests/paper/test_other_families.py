@@ -15,13 +15,13 @@ from adaste.recipes.bases import SGD
 from support.paper_runs import a_recipe
 
 HERE = SETUPS["cifar10-resnet18"]
-every_place = pytest.mark.parametrize("where", SETUPS)
+every_setup = pytest.mark.parametrize("where", SETUPS)
 
 
 # --- as printed ------------------------------------------------------------------------------------------------------
 
 
-@every_place
+@every_setup
 @pytest.mark.parametrize("method", ["adaste", "adaste-annealed"])
 def test_the_printed_adaste_is_sgd_with_the_numbers_of_the_appendix(method: str, where: str) -> None:
     made = a_recipe("paper", method, where, epochs=500)
@@ -42,7 +42,7 @@ def test_the_printed_annealing_takes_mu_from_one_to_a_hundred_in_200_of_500_epoc
     assert isinstance(constant, AdaSTE) and constant.mu == 100.0
 
 
-@every_place
+@every_setup
 def test_the_printed_bayesbinn_is_the_released_one_on_all_images(where: str) -> None:
     printed, released = (a_recipe(family, "bayesbinn", where, epochs=500) for family in ("paper", "released"))
     assert isinstance(printed.estimator, BayesBiNN) and isinstance(released.estimator, BayesBiNN)
@@ -62,7 +62,7 @@ def test_the_paper_ran_published_code_for_three_methods_and_quotes_the_others() 
 # --- ours ------------------------------------------------------------------------------------------------------------
 
 
-@every_place
+@every_setup
 def test_all_methods_of_ours_share_one_recipe_but_for_what_makes_them(where: str) -> None:
     own = {"estimator", "base", "averaging", "rest_lr", "augmentation"}
     shared = [

@@ -8,10 +8,10 @@ from adaste.estimators import ProxQuant
 from adaste.estimators.schedules import Linear, Schedule, Steps
 from adaste.paper.setups import SETUPS
 from adaste.recipes.bases import Adam
-from support.released import CIFAR_10_R, every_place, released
+from support.released import CIFAR_10_R, every_setup, released
 
 
-@every_place
+@every_setup
 def test_proxquant_pulls_as_far_as_published_and_then_freezes(where: str) -> None:
     made = released("proxquant", where, 50)
     estimator = made.estimator
@@ -35,6 +35,6 @@ def test_proxquant_pulls_for_an_epoch_and_then_freezes_in_the_shortest_runs_too(
     assert 1 <= estimator.frozen.ticks[0] <= epochs
 
 
-@every_place
+@every_setup
 def test_proxquants_batch_norm_has_scales_and_shifts(where: str) -> None:
     assert released("proxquant", where).network.affine

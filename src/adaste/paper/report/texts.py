@@ -195,7 +195,7 @@ COLUMNS = (
     "best_of_each",
     "digests",
 )
-"""Lists inside a field have spaces between their parts, but hardware, which has semicolons."""
+"""`place` is the setup. Lists in a field have spaces between their parts, but hardware, which has semicolons."""
 
 
 def all_csv(collection: Collection) -> str:
