@@ -2,8 +2,8 @@
 
 A table stands between the lines `<!-- results: NAME ARGUMENT... -->` and `<!-- end of results -->`. NAME is one of
 
-- a table of the paper, FAMILY EPOCHS PLACE...: the runs of that family with so many epochs. `beside-real` is Table 1
-  with the rows of the long runs alone, `flips` has the signs that flip, method by method. `deployed FAMILY EPOCHS PLACE
+- a table of the paper, FAMILY EPOCHS SETUP...: the runs of that family with so many epochs. `beside-real` is Table 1
+  with the rows of the long runs alone, `flips` has the signs that flip, method by method. `deployed FAMILY EPOCHS SETUP
   SIZE RECORD...` has real and one-bit weights side by side: accuracy, bytes and milliseconds;
 - `inference RECORD` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
   `summary RECORD...` (batch 1 and one thread);
