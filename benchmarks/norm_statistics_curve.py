@@ -24,10 +24,10 @@ from typing import Any
 import torch
 
 from adaste._util.files import write_atomically
-from adaste.cli.recipe_args import chosen_one
+from adaste.cli.recipe_args import find_recipe
 from adaste.data import load
 from adaste.data.augment import Augmentation
-from adaste.paper.cell_ids import recipes_named
+from adaste.paper.tables import recipes_named
 from adaste.recipes.recipe import Recipe
 from adaste.runs.environment import environment
 from adaste.training.determinism import algorithms
@@ -46,7 +46,7 @@ BATCHES = 50
 def recipe_of(name: str, epochs: int, seed: int) -> Recipe:
     """The recipe of a cell, else a named one or that of a file."""
     cells = recipes_named(name, epochs)
-    made = cells[0] if cells else chosen_one(name, [f"epochs={epochs}"])[1]
+    made = cells[0] if cells else find_recipe(name, [f"epochs={epochs}"])[1]
     return made.with_seed(seed)
 
 

@@ -9,6 +9,7 @@ first is left out (kernels are still being chosen in it).
 """
 
 import argparse
+import gc
 import json
 import os
 import statistics
@@ -34,10 +35,7 @@ OTHER_ENGINES = [
 
 def child(name: str, device_name: str, epochs: int, data: Path | None, engine: str) -> dict[str, Any]:
     """Train in this process; the seconds since the parent started it, and those of every epoch."""
-    from adaste.cli.startup import collect_seldom, keep_byte_code
-
-    collect_seldom()
-    keep_byte_code()
+    gc.set_threshold(200_000, 20, 100)  # as the command `adaste` does
     import torch
 
     from adaste.recipes.presets import recipe

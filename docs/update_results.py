@@ -2,8 +2,8 @@
 
 A table stands between the lines `<!-- results: NAME ARGUMENT... -->` and `<!-- end of results -->`. NAME is one of
 
-- a table of the paper, FAMILY EPOCHS PLACE...: the runs of that family with so many epochs. `beside-real` is Table 1
-  with the rows of the long runs alone, `flips` has the signs that flip, method by method. `deployed FAMILY EPOCHS PLACE
+- a table of the paper, FAMILY EPOCHS SETUP...: the runs of that family with so many epochs. `beside-real` is Table 1
+  with the rows of the long runs alone, `flips` has the signs that flip, method by method. `deployed FAMILY EPOCHS SETUP
   SIZE RECORD...` has real and one-bit weights side by side: accuracy, bytes and milliseconds;
 - `inference RECORD` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
   `summary RECORD...` (batch 1 and one thread);
@@ -24,12 +24,11 @@ from typing import Any
 
 from adaste._util.files import write_atomically
 from adaste.paper.cells import OverSeeds
-from adaste.paper.collection import Run, collect
-from adaste.paper.figures import BESIDE_REAL
+from adaste.paper.figures import BESIDE_REAL, TITLES
+from adaste.paper.index import Run, collect
 from adaste.paper.report.cell_format import summary as cell_summary
-from adaste.paper.report.curves import TITLES
-from adaste.paper.report.texts.markdown import grid_of_family
-from adaste.paper.setups import place
+from adaste.paper.report.texts import grid_of_family
+from adaste.paper.setups import setup
 from adaste.paper.tables import TABLES, Table, family
 
 ROOT = Path(__file__).parents[1]
@@ -112,11 +111,11 @@ def summary(*names: str) -> str:
     return grid(lines)
 
 
-def deployed(runs: Sequence[Run], chosen_family: str, place_name: str, size: str, *records: str) -> str:
+def deployed(runs: Sequence[Run], chosen_family: str, setup_name: str, size: str, *records: str) -> str:
     """Return real and one-bit weights of a network side by side: accuracy of runs, bytes of files, milliseconds."""
 
     def accuracy(method: str) -> str:
-        name = f"{chosen_family}-{place_name}-{method}"
+        name = f"{chosen_family}-{setup_name}-{method}"
         seeds = [run.result.last_accuracy for run in runs if run.folder.name.rpartition("-")[0] == name]
         return f"{cell_summary(OverSeeds.of(seeds))} (n = {len(seeds)})"
 
@@ -243,19 +242,19 @@ def norm_statistics() -> str:
     return grid(lines)
 
 
-def of_the_paper(table: Table, runs: Sequence[Run], chosen_family: str, *places: str) -> str:
-    """A table of adaste.paper with the runs of one family, at these places or at all it has."""
-    chosen = replace(table, places=tuple(place(one) for one in places)) if places else table
+def of_the_paper(table: Table, runs: Sequence[Run], chosen_family: str, *setups: str) -> str:
+    """A table of adaste.paper with the runs of one family, at these setups or at all it has."""
+    chosen = replace(table, setups=tuple(setup(one) for one in setups)) if setups else table
     return grid_of_family(chosen, family(chosen_family), runs)
 
 
-def flips(runs: Sequence[Run], chosen_family: str, place_name: str) -> str:
+def flips(runs: Sequence[Run], chosen_family: str, setup_name: str) -> str:
     """The share of signs that flip in the middle of a run and at its end, means over seeds, the best method first."""
     found: dict[str, list[Run]] = {}
     for run in runs:
-        for address in run.addresses:
-            if (address.family, address.place) == (chosen_family, place_name) and run.records[-1].flipped is not None:
-                found.setdefault(address.method, []).append(run)
+        for cell_id in run.cell_ids:
+            if (cell_id.family, cell_id.setup) == (chosen_family, setup_name) and run.records[-1].flipped is not None:
+                found.setdefault(cell_id.method, []).append(run)
     (length,) = {run.recipe.epochs for seeds in found.values() for run in seeds}
     middle = length // 2
     rows = []
@@ -297,9 +296,9 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
         name, *words = found[2].split()
         if name in MEASURED:
             return f"{found[1]}\n{MEASURED[name](*words)}\n{found[3]}"
-        chosen_family, epochs, *places = words
+        chosen_family, epochs, *setups = words
         chosen_runs = [run for run in runs if run.recipe.epochs == int(epochs)]
-        return f"{found[1]}\n{OF_RUNS[name](chosen_runs, chosen_family, *places)}\n{found[3]}"
+        return f"{found[1]}\n{OF_RUNS[name](chosen_runs, chosen_family, *setups)}\n{found[3]}"
 
     return MARKED.sub(table, text)
 

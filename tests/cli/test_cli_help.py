@@ -30,6 +30,13 @@ def test_help_and_version_do_not_wait_for_torch() -> None:
     assert f"adaste {adaste.__version__}" in done.stdout
 
 
+@pytest.mark.slow
+def test_importing_the_package_does_not_load_the_compiler() -> None:
+    program = "import sys, adaste; adaste.LatentOptimizer; print('torch._dynamo' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize(
     "command",
     [

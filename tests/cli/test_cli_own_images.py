@@ -97,10 +97,10 @@ def test_a_wrong_name_or_a_wrong_place_is_refused_in_one_line(call, tmp_path: Pa
     ],
 )
 def test_a_run_is_called_after_what_it_is(call, tmp_path: Path, recipe: str, changes: list[str], name: str) -> None:
-    from adaste.cli.recipe_args import chosen_one
+    from adaste.cli.recipe_args import find_recipe
 
     (tmp_path / "my.json").write_text(call("show", "digits-mlp-adaste")[1])
-    assert chosen_one(recipe, changes)[0] == name
+    assert find_recipe(recipe, changes)[0] == name
 
 
 def test_a_list_of_recipes_may_hold_images_of_ones_own(call, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from adaste.cli import main
-from adaste.cli.seeds import over_seeds
+from adaste.cli.study import over_seeds
 from adaste.estimators.noise import Noise
 from adaste.recipes.presets import recipe
 from adaste.recipes.recipe import Recipe

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from adaste.cli import main
-from adaste.cli.terminal import LiveTable, shortened
+from adaste.cli.terminal import LiveTable, shorten
 from adaste.recipes.presets import recipe
 from adaste.runs.study.processes import Ending
 from adaste.runs.study.study import Job, State, Study
@@ -148,4 +148,4 @@ def test_a_study_of_more_runs_than_there_are_lines_shows_those_at_work_and_count
     ("width", "short"), [(7, "abcdefg"), (6, "ab..fg"), (5, "a..fg"), (4, "a..g"), (3, "..g"), (2, ".."), (1, ".")]
 )
 def test_names_lose_their_middle(width: int, short: str) -> None:
-    assert shortened("abcdefg", width) == short
+    assert shorten("abcdefg", width) == short

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from adaste.paper.collection import Collection, collect
+from adaste.paper.index import Collection, collect
 from support.pages import ROOT
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaste.paper.cells import Cell, OverSeeds, best_test_accuracy, cells_of, hardware_of, of_one_length
-from adaste.paper.collection import Run
-from adaste.paper.setups import PLACES
+from adaste.paper.cells import Cell, OverSeeds, best_test_accuracy, cells_of, cells_of_one_length, hardware_of
+from adaste.paper.index import Run
+from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES, Row
 from support.paper_runs import a_recipe, a_run
 
@@ -20,8 +20,8 @@ def run_of(accuracies: list[float | None], *, seed: int = 0, family: str = "rele
     return a_run(made, accuracies, **others)  # type: ignore[arg-type]
 
 
-def cells(runs: list[Run], row: Row = ANNEALED, family: str = "released", place: str = HERE) -> list[Cell]:
-    return cells_of(runs, FAMILIES[family], row, PLACES[place])
+def cells(runs: list[Run], row: Row = ANNEALED, family: str = "released", setup: str = HERE) -> list[Cell]:
+    return cells_of(runs, FAMILIES[family], row, SETUPS[setup])
 
 
 def test_mean_spread_best_and_differences_are_those_worked_out_by_hand() -> None:
@@ -62,7 +62,7 @@ def test_cells_of_one_length_are_of_that_which_most_rows_have_or_the_longer() ->
         ([[], []], [None, None]),
         ([], []),
     ):
-        found = of_one_length([cells(runs) for runs in rows])
+        found = cells_of_one_length([cells(runs) for runs in rows])
         assert [cell and cell.last.mean for cell in found] == lasts
 
 
@@ -72,7 +72,7 @@ def test_a_cell_takes_the_runs_of_its_family_method_and_place_only() -> None:
     assert len(cells([run])) == 1
     assert cells([run], family="ours") == []
     assert cells([run], row=ROWS["adaste", "*"]) == []
-    assert cells([run], place="cifar100-resnet18") == []
+    assert cells([run], setup="cifar100-resnet18") == []
 
 
 def test_a_run_fills_the_cells_of_every_family_its_recipe_belongs_to() -> None:
@@ -90,7 +90,7 @@ def test_two_rows_of_a_method_differ_from_their_own_published_numbers() -> None:
 
 def test_without_a_published_number_there_is_no_difference() -> None:
     run = a_run(a_recipe("released", "binaryconnect", "tiny-imagenet-resnet18"), [10.0, 20.0, 30.0])
-    (cell,) = cells([run], row=ROWS["binaryconnect", "*"], place="tiny-imagenet-resnet18")
+    (cell,) = cells([run], row=ROWS["binaryconnect", "*"], setup="tiny-imagenet-resnet18")
     assert cell.difference is None and cell.best_difference is None
 
 

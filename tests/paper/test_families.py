@@ -8,10 +8,9 @@ from itertools import groupby
 import pytest
 
 from adaste.estimators.schedules import schedules_in
-from adaste.paper.cell_ids import Address, addresses_of
 from adaste.paper.figures import FIGURES
-from adaste.paper.setups import PLACES, place
-from adaste.paper.tables import FAMILIES, TABLES, family
+from adaste.paper.setups import SETUPS, setup
+from adaste.paper.tables import FAMILIES, TABLES, CellId, cell_ids_of, family
 from adaste.recipes.presets import SETTINGS, recipe
 from adaste.recipes.recipe import Recipe
 from support.paper_runs import a_recipe
@@ -46,39 +45,39 @@ DIGESTS = {
 }
 
 
-def recipes(epochs: int, seed: int = 0) -> Iterator[tuple[Address, Recipe]]:
+def recipes(epochs: int, seed: int = 0) -> Iterator[tuple[CellId, Recipe]]:
     for name, made_by in FAMILIES.items():
         for method in made_by.makers:
-            for where in PLACES.values():
+            for where in SETUPS.values():
                 made = made_by.recipe(method, where, epochs, seed)
                 if made is not None:
-                    yield Address(name, method, where.name), made
+                    yield CellId(name, method, where.name), made
 
 
 @pytest.mark.parametrize("epochs", LENGTHS)
 def test_what_a_family_has_does_not_depend_on_the_length(epochs: int) -> None:
     has = {
-        Address(name, method, where.name)
+        CellId(name, method, where.name)
         for name, made_by in FAMILIES.items()
         for method in METHODS
-        for where in PLACES.values()
+        for where in SETUPS.values()
         if made_by.has(method, where)
     }
-    assert has == {address for address, _ in recipes(epochs)}
+    assert has == {cell_id for cell_id, _ in recipes(epochs)}
 
 
 @pytest.mark.parametrize("epochs", LENGTHS)
 def test_every_recipe_is_valid_for_short_and_long_runs(epochs: int) -> None:
-    for address, made in recipes(epochs, seed=4):
-        assert (made.epochs, made.seed, made.data) == (epochs, 4, PLACES[address.place].data), address
+    for cell_id, made in recipes(epochs, seed=4):
+        assert (made.epochs, made.seed, made.data) == (epochs, 4, SETUPS[cell_id.setup].data), cell_id
         # No schedule begins after the run, and none fails on its way.
         for schedule in schedules_in(made.in_steps(steps_per_epoch=2)):
             assert all(math.isfinite(float(schedule.at(step))) for step in range(0, 2 * epochs + 1, epochs))
 
 
 def test_every_recipe_comes_back_from_json() -> None:
-    for address, made in recipes(2):
-        assert Recipe.from_json(made.to_json()) == made, address
+    for cell_id, made in recipes(2):
+        assert Recipe.from_json(made.to_json()) == made, cell_id
 
 
 def test_a_recipe_keeps_its_digest() -> None:
@@ -91,28 +90,28 @@ def test_a_recipe_keeps_its_digest() -> None:
 
 @pytest.mark.parametrize(("epochs", "seed"), [(1, 0), (500, 7)])
 def test_every_recipe_is_found_at_its_own_length_and_seed(epochs: int, seed: int) -> None:
-    for address, made in recipes(epochs, seed):
-        assert address in addresses_of(made)
+    for cell_id, made in recipes(epochs, seed):
+        assert cell_id in cell_ids_of(made)
 
 
 def test_two_recipes_share_an_address_only_if_they_are_equal() -> None:
     made = sorted(recipes(60), key=lambda pair: pair[1].digest)
     for _, group in groupby(made, key=lambda pair: pair[1].digest):
-        addresses, equal = zip(*group, strict=True)
+        cell_ids, equal = zip(*group, strict=True)
         assert all(other == equal[0] for other in equal)
-        assert set(addresses) == set(addresses_of(equal[0]))
+        assert set(cell_ids) == set(cell_ids_of(equal[0]))
 
 
 def test_equal_recipes_of_several_families_have_several_addresses() -> None:
     stable = a_recipe("released", "md-tanh-s", "cifar100-vgg16", epochs=60)
-    assert addresses_of(stable) == (
-        Address("paper", "md-tanh-s", "cifar100-vgg16"),
-        Address("released", "md-tanh-s", "cifar100-vgg16"),
+    assert cell_ids_of(stable) == (
+        CellId("paper", "md-tanh-s", "cifar100-vgg16"),
+        CellId("released", "md-tanh-s", "cifar100-vgg16"),
     )
     common = a_recipe("ours", "adaste", "cifar10-resnet18", epochs=60)
-    assert addresses_of(common) == (
-        Address("ours", "adaste", "cifar10-resnet18"),
-        Address("ablation", "released", "cifar10-resnet18"),
+    assert cell_ids_of(common) == (
+        CellId("ours", "adaste", "cifar10-resnet18"),
+        CellId("ablation", "released", "cifar10-resnet18"),
     )
 
 
@@ -123,27 +122,27 @@ def test_equal_recipes_of_several_families_have_several_addresses() -> None:
 )
 def test_a_recipe_that_differs_in_anything_belongs_nowhere(change: dict[str, object]) -> None:
     made = a_recipe("ours", "adaste", "cifar10-resnet18", epochs=60)
-    assert addresses_of(dataclasses.replace(made, **change)) == ()  # type: ignore[arg-type]
+    assert cell_ids_of(dataclasses.replace(made, **change)) == ()  # type: ignore[arg-type]
 
 
 def test_a_recipe_for_another_length_or_other_data_belongs_nowhere() -> None:
     made = a_recipe("released", "adaste-annealed", "cifar10-resnet18", epochs=60)
-    assert addresses_of(dataclasses.replace(made, epochs=61)) == ()
-    assert addresses_of(dataclasses.replace(made, data="cifar100")) == ()
-    assert addresses_of(dataclasses.replace(made, data="something")) == ()
-    assert addresses_of(recipe("digits-mlp-adaste")) == ()
+    assert cell_ids_of(dataclasses.replace(made, epochs=61)) == ()
+    assert cell_ids_of(dataclasses.replace(made, data="cifar100")) == ()
+    assert cell_ids_of(dataclasses.replace(made, data="something")) == ()
+    assert cell_ids_of(recipe("digits-mlp-adaste")) == ()
 
 
 def test_a_seed_that_an_estimator_draws_with_must_be_that_of_the_run() -> None:
     made = a_recipe("released", "bayesbinn", "cifar10-resnet18", epochs=60, seed=5)
-    assert Address("released", "bayesbinn", "cifar10-resnet18") in addresses_of(made)
-    assert addresses_of(dataclasses.replace(made, seed=6)) == ()
+    assert CellId("released", "bayesbinn", "cifar10-resnet18") in cell_ids_of(made)
+    assert cell_ids_of(dataclasses.replace(made, seed=6)) == ()
 
 
 def test_named_recipes_train_as_the_family_ours_and_always_re_estimate_statistics() -> None:
-    for address, made in recipes(60):
-        if address.family == "ours" and not address.method.endswith("-mixup"):
-            assert dataclasses.replace(made, norm_always=True) == recipe(f"{address.place}-{address.method}", epochs=60)
+    for cell_id, made in recipes(60):
+        if cell_id.family == "ours" and not cell_id.method.endswith("-mixup"):
+            assert dataclasses.replace(made, norm_always=True) == recipe(f"{cell_id.setup}-{cell_id.method}", epochs=60)
 
 
 def test_recipes_of_families_say_what_they_said_before_recipes_could_always_re_estimate_statistics() -> None:
@@ -155,7 +154,7 @@ def test_recipes_of_families_say_what_they_said_before_recipes_could_always_re_e
 @every_family
 def test_a_family_has_its_usual_length_and_says_what_it_is(name: str) -> None:
     made_by = FAMILIES[name]
-    made = made_by.recipe(next(iter(made_by.makers)), PLACES["cifar10-resnet18"])
+    made = made_by.recipe(next(iter(made_by.makers)), SETUPS["cifar10-resnet18"])
     assert made is not None and made.epochs == made_by.epochs
     assert made_by.name == name and made_by.about.endswith(".")
 
@@ -163,7 +162,7 @@ def test_a_family_has_its_usual_length_and_says_what_it_is(name: str) -> None:
 def test_every_row_of_every_table_can_be_filled_by_a_family_of_its_own() -> None:
     for table in TABLES.values():
         for row in table.rows:
-            for where in table.places:
+            for where in table.setups:
                 assert any(made_by.recipe(row.method, where, 3) for made_by in table.families), (row.title, where.name)
 
 
@@ -175,25 +174,25 @@ def test_every_curve_of_a_figure_has_a_recipe_and_those_of_the_paper_one_as_prin
             assert panel.quantity in ("test_accuracy", "loss")
             for method in panel.methods:
                 for name in families:
-                    assert FAMILIES[name].recipe(method, panel.place, figure.epochs) is not None
+                    assert FAMILIES[name].recipe(method, panel.setup, figure.epochs) is not None
 
 
 def test_a_family_has_no_recipe_where_its_source_has_none() -> None:
-    assert FAMILIES["released"].recipe("md-tanh-s", PLACES["imagenette-resnet18"], 3) is None
-    assert FAMILIES["released"].recipe("pmf", PLACES["imagenette-resnet18"], 3) is None
-    assert FAMILIES["paper"].recipe("pmf", PLACES["cifar10-resnet18"], 3) is None
-    assert FAMILIES["paper"].recipe("no such method", PLACES["cifar10-resnet18"], 3) is None
+    assert FAMILIES["released"].recipe("md-tanh-s", SETUPS["imagenette-resnet18"], 3) is None
+    assert FAMILIES["released"].recipe("pmf", SETUPS["imagenette-resnet18"], 3) is None
+    assert FAMILIES["paper"].recipe("pmf", SETUPS["cifar10-resnet18"], 3) is None
+    assert FAMILIES["paper"].recipe("no such method", SETUPS["cifar10-resnet18"], 3) is None
 
 
 def test_unknown_names_get_an_error_with_those_near_them() -> None:
     with pytest.raises(ValueError, match=r"no family 'releasd'; near it: released.*families are paper, released"):
         family("releasd")
     with pytest.raises(ValueError, match=r"no setting 'cifar10-resnet'; near it: cifar10-resnet18"):
-        place("cifar10-resnet")
-    assert family("ours") is FAMILIES["ours"] and place("cifar10-vgg16") is PLACES["cifar10-vgg16"]
+        setup("cifar10-resnet")
+    assert family("ours") is FAMILIES["ours"] and setup("cifar10-vgg16") is SETUPS["cifar10-vgg16"]
 
 
 def test_places_are_settings_the_library_knows() -> None:
-    for where in PLACES.values():
+    for where in SETUPS.values():
         assert where.setting is SETTINGS[where.data]
         assert where.network in where.setting.networks.values()

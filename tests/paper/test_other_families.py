@@ -7,22 +7,21 @@ import pytest
 from adaste.data.augment import Mixup
 from adaste.estimators import AdaSTE, BayesBiNN, PrintedSlope, ReleasedSlope, StraightThrough
 from adaste.estimators.schedules import Cosine, Geometric
-from adaste.paper.families.ablation import ABLATION, TITLES
-from adaste.paper.families.ours import OURS
+from adaste.paper.families.ours import ABLATION, OURS, TITLES
 from adaste.paper.families.printed import PAPER
 from adaste.paper.families.released import RELEASED
-from adaste.paper.setups import PLACES
+from adaste.paper.setups import SETUPS
 from adaste.recipes.bases import SGD
 from support.paper_runs import a_recipe
 
-HERE = PLACES["cifar10-resnet18"]
-every_place = pytest.mark.parametrize("where", PLACES)
+HERE = SETUPS["cifar10-resnet18"]
+every_setup = pytest.mark.parametrize("where", SETUPS)
 
 
 # --- as printed ------------------------------------------------------------------------------------------------------
 
 
-@every_place
+@every_setup
 @pytest.mark.parametrize("method", ["adaste", "adaste-annealed"])
 def test_the_printed_adaste_is_sgd_with_the_numbers_of_the_appendix(method: str, where: str) -> None:
     made = a_recipe("paper", method, where, epochs=500)
@@ -43,12 +42,12 @@ def test_the_printed_annealing_takes_mu_from_one_to_a_hundred_in_200_of_500_epoc
     assert isinstance(constant, AdaSTE) and constant.mu == 100.0
 
 
-@every_place
+@every_setup
 def test_the_printed_bayesbinn_is_the_released_one_on_all_images(where: str) -> None:
     printed, released = (a_recipe(family, "bayesbinn", where, epochs=500) for family in ("paper", "released"))
     assert isinstance(printed.estimator, BayesBiNN) and isinstance(released.estimator, BayesBiNN)
     assert (printed.holdout, printed.batch) == (0, 128)
-    assert printed.estimator.train_size == 10 * PLACES[where].setting.images
+    assert printed.estimator.train_size == 10 * SETUPS[where].setting.images
     assert printed.base == released.base
     assert printed.estimator.temperature == released.estimator.temperature
 
@@ -63,7 +62,7 @@ def test_the_paper_ran_published_code_for_three_methods_and_quotes_the_others() 
 # --- ours ------------------------------------------------------------------------------------------------------------
 
 
-@every_place
+@every_setup
 def test_all_methods_of_ours_share_one_recipe_but_for_what_makes_them(where: str) -> None:
     own = {"estimator", "base", "averaging", "rest_lr", "augmentation"}
     shared = [
@@ -71,7 +70,7 @@ def test_all_methods_of_ours_share_one_recipe_but_for_what_makes_them(where: str
         for method in OURS.makers
     ]
     assert all(one == shared[0] for one in shared)
-    assert shared[0]["network"] == PLACES[where].network
+    assert shared[0]["network"] == SETUPS[where].network
     assert (shared[0]["holdout"], shared[0]["batch"], shared[0]["norm_batches"]) == (0, 128, 50)
 
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from adaste.paper.published import ADDED, QUOTED, RERUN, Published, read_row
-from adaste.paper.setups import PLACES
-from adaste.paper.tables import TABLES, Table
+from adaste.paper.setups import SETUPS
+from adaste.paper.tables import ADDED, QUOTED, RERUN, TABLES, Published, Table, read_row
 
-V10, R10, V100, R100, TINY, NETTE = PLACES
+V10, R10, V100, R100, TINY, NETTE = SETUPS
 
 # Table 1 of the paper as its source has it, line by line: columns are VGG-16 and ResNet-18 on CIFAR-10, the same on
 # CIFAR-100, and ResNet-18 on Tiny ImageNet.
@@ -60,19 +59,19 @@ ROWS_2 = {
 
 
 def numbers_of(table: Table) -> dict[tuple[str, str, str], Published]:
-    return {(row.method, row.mark, place): number for row in table.rows for place, number in row.published.items()}
+    return {(row.method, row.mark, setup): number for row in table.rows for setup, number in row.published.items()}
 
 
 def numbers_in(
-    source: str, rows: dict[str, tuple[str, str]], places: tuple[str, ...]
+    source: str, rows: dict[str, tuple[str, str]], setups: tuple[str, ...]
 ) -> dict[tuple[str, str, str], Published]:
     found = {}
     for line in source.strip().splitlines():
         title, *cells = (part.strip() for part in line.removesuffix(r"\\").split("&"))
-        for place, cell in zip(places, cells, strict=True):
+        for setup, cell in zip(setups, cells, strict=True):
             accuracy, *spread = cell.split(r"$\pm$")
             if cell != "-":
-                found[(*rows[title], place)] = Published(float(accuracy), float(spread[0]) if spread else None)
+                found[(*rows[title], setup)] = Published(float(accuracy), float(spread[0]) if spread else None)
     return found
 
 
@@ -86,11 +85,11 @@ def test_table_2_has_the_printed_numbers_and_no_others() -> None:
 
 
 def test_rows_added_to_table_2_have_the_numbers_of_table_1() -> None:
-    of_table_1 = {(method, place): number for (method, _, place), number in numbers_of(TABLES["table1"]).items()}
+    of_table_1 = {(method, setup): number for (method, _, setup), number in numbers_of(TABLES["table1"]).items()}
     added = {key: number for key, number in numbers_of(TABLES["table2"]).items() if key[1] == ADDED}
     assert {method for method, _, _ in added} == {"full-precision", "adaste"}
-    for (method, _, place), number in added.items():
-        assert number.accuracy == of_table_1[method, place].accuracy
+    for (method, _, setup), number in added.items():
+        assert number.accuracy == of_table_1[method, setup].accuracy
 
 
 def test_rows_come_in_the_order_of_the_paper() -> None:
@@ -102,9 +101,9 @@ def test_rows_come_in_the_order_of_the_paper() -> None:
 
 
 def test_columns_are_the_places_of_the_printed_numbers_in_the_order_of_the_paper() -> None:
-    assert [place.name for place in TABLES["table1"].places] == [V10, R10, V100, R100, TINY]
-    assert [place.name for place in TABLES["table2"].places] == [TINY, NETTE]
-    for place, title in zip(
+    assert [setup.name for setup in TABLES["table1"].setups] == [V10, R10, V100, R100, TINY]
+    assert [setup.name for setup in TABLES["table2"].setups] == [TINY, NETTE]
+    for setup, title in zip(
         (V10, R10, V100, R100, TINY, NETTE),
         (
             "CIFAR-10 VGG-16",
@@ -116,7 +115,7 @@ def test_columns_are_the_places_of_the_printed_numbers_in_the_order_of_the_paper
         ),
         strict=True,
     ):
-        assert PLACES[place].title == title
+        assert SETUPS[setup].title == title
 
 
 def test_the_ablation_is_ours_and_has_no_printed_numbers() -> None:

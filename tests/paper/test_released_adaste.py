@@ -7,9 +7,9 @@ import torch
 
 from adaste.estimators import AdaSTE, BayesBiNN, ReleasedSlope
 from adaste.estimators.schedules import Schedule
-from adaste.paper.setups import PLACES
+from adaste.paper.setups import SETUPS
 from adaste.recipes.bases import SGD
-from support.released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, NETTE, TINY, every_place, released
+from support.released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, NETTE, TINY, every_setup, released
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_sgd_form_has_the_signs_of_the_published_update(where: str, mu: floa
     assert torch.allclose(latent.detach() / estimator.unit, published, rtol=1e-6)
 
 
-@every_place
+@every_setup
 def test_the_rate_of_adaste_and_bayesbinn_falls_to_zero_along_a_cosine(where: str) -> None:
     for method in ("adaste", "adaste-annealed", "bayesbinn"):
         rate = released(method, where).base.lr
@@ -88,7 +88,7 @@ def test_the_rate_of_adaste_and_bayesbinn_falls_to_zero_along_a_cosine(where: st
 
 
 def test_without_annealing_weights_are_binary_from_the_start() -> None:
-    for where in PLACES:
+    for where in SETUPS:
         estimator = released("adaste", where).estimator
         assert isinstance(estimator, AdaSTE) and estimator.mu == 100.0
 

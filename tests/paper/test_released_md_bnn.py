@@ -8,7 +8,7 @@ import torch
 from adaste.estimators import PMF, FullPrecision, MirrorDescent, SoftmaxMirror, StraightThrough, TanhMirror
 from adaste.estimators.schedules import Geometric, Steps
 from adaste.recipes.bases import SGD, Adam
-from support.released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, TINY, every_place, released
+from support.released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, TINY, every_setup, released
 
 # Learning rate, its factor at a drop, and beta at the end, as the scripts of md-bnn and pmf have them.
 TUNED = {
@@ -129,7 +129,7 @@ def test_pmf_has_its_own_codes_jacobian_and_the_form_of_md_bnn_that_of_md_bnns()
         assert (estimator.original, estimator.released) == (original, not original)
 
 
-@every_place
+@every_setup
 def test_binary_connect_is_md_bnns_with_full_ste(where: str) -> None:
     made = released("binaryconnect", where)
     assert made.estimator == StraightThrough()  # no clip, no window, starts at the network's weights
@@ -138,7 +138,7 @@ def test_binary_connect_is_md_bnns_with_full_ste(where: str) -> None:
     assert made.base.lr.ticks == (150, 300, 450)
 
 
-@every_place
+@every_setup
 def test_full_precision_is_the_script_of_pmf(where: str) -> None:
     made = released("full-precision", where)
     assert isinstance(made.estimator, FullPrecision)

@@ -6,15 +6,15 @@ from typing import Any
 from xml.etree import ElementTree
 
 from adaste.cli import main
-from adaste.paper.collection import Run
+from adaste.paper.index import Run
 from support.paper_runs import a_recipe, a_run, write_run
 from support.small_report import RESNET
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def curves_in(page: Any, place: str = RESNET) -> set[str]:
-    drawn = page.locator(f".panel[data-place={place}] .curves [data-method]").evaluate_all(
+def curves_in(page: Any, setup: str = RESNET) -> set[str]:
+    drawn = page.locator(f".panel[data-setup={setup}] .curves [data-method]").evaluate_all(
         "list => list.map(entry => entry.dataset.method)"
     )
     return set(drawn)

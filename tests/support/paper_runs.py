@@ -7,10 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from adaste.paper.cell_ids import addresses_of
-from adaste.paper.collection import Run
-from adaste.paper.setups import PLACES
-from adaste.paper.tables import FAMILIES
+from adaste.paper.index import Run
+from adaste.paper.setups import SETUPS
+from adaste.paper.tables import FAMILIES, cell_ids_of
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import Result
 from adaste.runs.histogram import Histogram
@@ -19,9 +18,9 @@ from adaste.training.records import Record
 HARDWARE = {"gpu": "NVIDIA H200", "processor": "some CPU", "torch": "2.11"}
 
 
-def a_recipe(family: str, method: str, place: str, *, epochs: int = 3, seed: int = 0) -> Recipe:
-    made = FAMILIES[family].recipe(method, PLACES[place], epochs, seed)
-    assert made is not None, f"{family} has no {method} at {place}"
+def a_recipe(family: str, method: str, setup: str, *, epochs: int = 3, seed: int = 0) -> Recipe:
+    made = FAMILIES[family].recipe(method, SETUPS[setup], epochs, seed)
+    assert made is not None, f"{family} has no {method} at {setup}"
     return made
 
 
@@ -44,7 +43,7 @@ def a_run(recipe: Recipe, accuracies: Sequence[float | None] | float, *, seconds
         result=Result(last, best[0], -best[1], len(records), seconds),  # type: ignore[arg-type]
         environments=({**HARDWARE, **here},),
         histogram=Histogram(4.0, tuple(range(81))),
-        addresses=addresses_of(recipe),
+        cell_ids=cell_ids_of(recipe),
     )
 
 

@@ -4,17 +4,17 @@ import csv
 import dataclasses
 import io
 
-from adaste.paper.collection import Run
 from adaste.paper.families.released import RELEASED
+from adaste.paper.index import Run
 from adaste.paper.tables import TABLES
 from support.paper_runs import a_recipe, a_run
 
 TABLE = dataclasses.replace(TABLES["table1"], families=(RELEASED,))
 
 
-def runs_of(family: str, method: str, place: str, *lasts: float, epochs: int = 3, best: float = 0.0) -> list[Run]:
+def runs_of(family: str, method: str, setup: str, *lasts: float, epochs: int = 3, best: float = 0.0) -> list[Run]:
     return [
-        a_run(a_recipe(family, method, place, epochs=epochs, seed=seed), [best, *[1.0] * (epochs - 2), last])
+        a_run(a_recipe(family, method, setup, epochs=epochs, seed=seed), [best, *[1.0] * (epochs - 2), last])
         for seed, last in enumerate(lasts)
     ]
 

@@ -23,9 +23,9 @@ PLANNED = [
 
 def write_results(root: Path) -> Path:
     """Write the runs into folders of `root`."""
-    for family, method, place, epochs, seed, last in PLANNED:
-        recipe = a_recipe(family, method, place, epochs=epochs, seed=seed)
-        write_run(a_run(recipe, last), root / f"{place}-{method}-{recipe.digest}")
+    for family, method, setup, epochs, seed, last in PLANNED:
+        recipe = a_recipe(family, method, setup, epochs=epochs, seed=seed)
+        write_run(a_run(recipe, last), root / f"{setup}-{method}-{recipe.digest}")
     recipe = a_recipe("ours", "adaste", RESNET, epochs=6)
     write_run(a_run(dataclasses.replace(recipe, batch=100), 91.0, adaste="0.0.9"), root / HOSTILE)
     write_unfinished(root / "unfinished")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from adaste._util.signals import StoppedError
-from adaste.paper.collection import collect
+from adaste.paper.index import collect
 from adaste.runs.checkpoint import Checkpoints
 from adaste.runs.failures import leaving_the_reason, read_problem
 from adaste.runs.folder import read_records, read_result

@@ -4,6 +4,7 @@ Commands import what they need when they run: torch takes seconds, and `adaste -
 """
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -11,9 +12,8 @@ from collections.abc import Sequence
 import adaste
 from adaste._util.extras import MissingPackageError
 from adaste._util.untrusted import printable
-from adaste.cli import data, evaluate, export, lists, report, reproduce, study, train
+from adaste.cli import lists, networks, report, reproduce, study, train
 from adaste.cli.options import examples
-from adaste.cli.startup import keep_byte_code
 
 EXAMPLES = examples(
     "adaste list recipes                             what there is",
@@ -26,9 +26,15 @@ EXAMPLES = examples(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, and give its exit code: 0 done, 1 failed, 2 not understood, 128 + signal when stopped by one."""
+    """Run a command and return its exit code: 0 done, 1 failed, 2 not understood, 128 + signal number if stopped."""
     chosen = parser().parse_args(arguments)
-    keep_byte_code()
+    # Importing torch's compiler makes millions of objects, none of them garbage: search among them less often than
+    # after every 700 new ones.
+    gc.set_threshold(200_000, 20, 100)
+    if chosen.parent is not None:
+        from adaste.runs.study.processes import die_with_parent
+
+        die_with_parent(chosen.parent)
     try:
         code: int = chosen.act(chosen)
         sys.stdout.flush()
@@ -47,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Return the parser of all commands and their options."""
     whole = argparse.ArgumentParser(
         prog="adaste",
         description="Train neural networks whose weights are single bits.",
@@ -55,15 +61,16 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    whole.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # the study that starts this process
     whole.add_argument("--version", action="version", version=f"adaste {adaste.__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (train, evaluate, export, study, reproduce, report, data, lists):
+    for module in (train, networks, study, reproduce, report, lists):
         module.add_to(commands)
     return whole
 
 
 def _in_words(error: Exception) -> str:
-    """The error in a line, without Python's numbers for errors of the system."""
+    """Return the error in one line, without Python's numbers for errors of the system."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     expected = isinstance(error, ValueError | OSError) or type(error).__module__.startswith("adaste")

@@ -104,7 +104,7 @@ class Lines:
 
 
 def line_of(status: Status) -> str:
-    """A run of a study that has ended, in one line."""
+    """Return one line about a run of a study that has ended."""
     if status.result is not None:
         return f"{title(status)}: {outcome(status.result)}"
     progress = f"{len(status.records)}/{status.job.recipe.epochs} epochs"
@@ -112,12 +112,12 @@ def line_of(status: Status) -> str:
 
 
 def title(status: Status) -> str:
-    """A run of a study by its name and seed."""
+    """Return the name and seed of a run of a study."""
     return f"{status.job.name}, seed {status.job.recipe.seed}"
 
 
 def summary_of(statuses: Sequence[Status]) -> str:
-    """A study in one line: how many runs are in which state, and how far those at work are."""
+    """Return one line about a study: how many runs are in which state, and the epochs of the running ones."""
     counts = {state: sum(status.state is state for status in statuses) for state in State}
     states = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
     running = [status for status in statuses if status.state is State.RUNNING]
@@ -126,7 +126,7 @@ def summary_of(statuses: Sequence[Status]) -> str:
 
 
 def numbers_of(records: Sequence[Record]) -> list[str]:
-    """What the last of the records says, and the best accuracy so far: what matters most first."""
+    """Return the numbers of the last record and the best accuracy so far, the most important first."""
     if not records:
         return []
     last, tested, best = records[-1], last_tested(records), best_of(records)
@@ -140,7 +140,7 @@ def numbers_of(records: Sequence[Record]) -> list[str]:
 
 
 def opening(training: Training) -> str:
-    """What is about to happen, in one line."""
+    """Return one line about a run that starts."""
     recipe = training.recipe
     start = f", going on in epoch {training.epoch + 1}" if training.epoch or training.step else ""
     return (
@@ -150,7 +150,7 @@ def opening(training: Training) -> str:
 
 
 def outcome(result: Result) -> str:
-    """A finished run in one line."""
+    """Return one line about a finished run."""
     return (
         f"{result.last_accuracy:.2f} % after {result.epochs} epochs, "
         f"best {result.best_accuracy:.2f} % (epoch {result.best_epoch + 1}), {duration(result.seconds)}"
@@ -158,7 +158,7 @@ def outcome(result: Result) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: 4.2 s, 3:07 min, 2:14:09 h."""
+    """Return a duration as text: 4.2 s, 3:07 min, 2:14:09 h."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -167,10 +167,10 @@ def duration(seconds: float) -> str:
 
 
 def say(console: Console, text: str) -> None:
-    """Print a line as it is: names of files may hold what looks like markup, and lines are the terminal's to break."""
+    """Print a line unchanged: file names may contain markup, and the terminal breaks long lines."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def number(value: float | None) -> str:
-    """An accuracy or a share in percent; empty where there is none."""
+    """Return a percentage with two digits; an empty text for None."""
     return "" if value is None else f"{value:.2f}"

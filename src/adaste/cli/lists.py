@@ -1,15 +1,16 @@
-"""`adaste list` and `adaste show`: what there is to choose from."""
+"""`adaste list`, `adaste show` and `adaste data`: what there is to choose from."""
 
 import argparse
 import dataclasses
 import inspect
 import json
 import re
+import sys
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
 from adaste.cli import options
-from adaste.cli.columns import columns
 
 LIST_EXAMPLES = options.examples(
     "adaste list",
@@ -23,6 +24,7 @@ SHOW_EXAMPLES = options.examples(
     "adaste show cifar10-resnet18-adaste",
     "adaste show cifar10-resnet18-adaste --epochs 30 --set batch=256 > my.json",
 )
+DATA_EXAMPLES = options.examples("adaste data list", "adaste data get cifar10 --data ~/data")
 
 
 def add_to(commands: options.Commands) -> None:
@@ -42,6 +44,15 @@ def add_to(commands: options.Commands) -> None:
     options.add_seed(showing)
     options.add_data(showing)
     showing.set_defaults(act=show)
+    data_sets = options.command(commands, "data", "list the data sets, or download one", DATA_EXAMPLES)
+    actions = data_sets.add_subparsers(title="actions", metavar="ACTION", required=True)
+    available = options.command(actions, "list", "list the data sets and where they were found", DATA_EXAMPLES)
+    options.add_data(available)
+    available.set_defaults(act=list_data)
+    getting = options.command(actions, "get", "download a data set from its publisher", DATA_EXAMPLES)
+    getting.add_argument("name", metavar="NAME", help="of the data set")
+    options.add_data(getting)
+    getting.set_defaults(act=get_data)
 
 
 def list_some(arguments: argparse.Namespace) -> int:
@@ -55,22 +66,54 @@ def list_some(arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> int:
     """Print a recipe."""
-    from adaste.cli.recipe_args import chosen_one
+    from adaste.cli.recipe_args import find_recipe
 
-    _, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
+    _, recipe = find_recipe(arguments.recipe, options.changes(arguments), arguments.data)
     print(recipe.to_json())
     return 0
 
 
+def list_data(arguments: argparse.Namespace) -> int:
+    """Print a line per data set."""
+    from adaste.data import available
+
+    rows = []
+    for source, path in available(arguments.data):
+        counts = f"{source.train:,} + {source.test:,} images" if source.train and source.test else ""
+        classes = f"{source.classes} classes" if source.classes else ""
+        missing = "not found; `adaste data get` downloads it" if source.downloads else "not found"
+        rows.append((source.name, source.title, counts, classes, str(path) if path else missing))
+    columns(rows)
+    return 0
+
+
+def get_data(arguments: argparse.Namespace) -> int:
+    """Download, and print where it is."""
+    from adaste.data import get
+
+    print(get(arguments.name, arguments.data, progress=sys.stderr.isatty()))
+    return 0
+
+
+def columns(rows: Sequence[tuple[str, ...]], text: str = "") -> None:
+    """Print the rows that hold `text` as aligned columns."""
+    rows = [row for row in rows if any(text in cell for cell in row)]
+    if not rows and text:
+        raise ValueError(f"nothing holds the text {text!r}")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
 def methods(text: str, every: bool) -> None:
-    """The last part of recipes' names."""
+    """Print the methods, the last part of the names of recipes."""
     from adaste.recipes.methods import METHODS
 
     columns([(name, method.title) for name, method in METHODS.items()], text)
 
 
 def networks(text: str, every: bool) -> None:
-    """The middle part of recipes' names, and the networks of plug-ins."""
+    """Print the networks, the middle part of the names of recipes, and those of plug-ins."""
     from adaste._util.serial import brief
     from adaste.models import Network
     from adaste.recipes.presets import SETTINGS
@@ -90,14 +133,14 @@ def networks(text: str, every: bool) -> None:
 
 
 def data(text: str, every: bool) -> None:
-    """The first part of recipes' names."""
+    """Print the data sets, the first part of the names of recipes."""
     from adaste.data import SOURCES
 
     columns([(source.name, source.title, source.licence) for source in SOURCES.values()], text)
 
 
 def recipes(text: str, every: bool) -> None:
-    """The three tables that make recipes; each by its name where all or some are asked for."""
+    """Print the parts that make up recipes; every recipe by name with `--all` or a text to look for."""
     from adaste.recipes.methods import METHODS
     from adaste.recipes.presets import RECIPES, SETTINGS
 
@@ -113,21 +156,21 @@ def recipes(text: str, every: bool) -> None:
 
 
 def bases(text: str, every: bool) -> None:
-    """What `--set base=` takes."""
+    """Print the classes that `--set base=` accepts."""
     from adaste.recipes.bases import Base
 
     _classes(Base, text)
 
 
 def estimators(text: str, every: bool) -> None:
-    """What `--set estimator=` takes."""
+    """Print the classes that `--set estimator=` accepts."""
     from adaste.estimators import Estimator
 
     _classes(Estimator, text)
 
 
 def fields(text: str, every: bool) -> None:
-    """What `--set` changes: the fields of a recipe, with the type and the default of each."""
+    """Print the fields of a recipe, which `--set` changes, with their types and defaults."""
     from adaste._util.serial import describe_type, field_types
     from adaste.recipes.recipe import Recipe
 
@@ -142,7 +185,7 @@ def fields(text: str, every: bool) -> None:
 
 
 def _classes(kind: Any, text: str) -> None:
-    """The classes of a kind that recipes know, each with its settings."""
+    """Print the registered classes of a kind with their settings."""
     from adaste.recipes.registry import ADMITTED
 
     columns(
@@ -160,7 +203,7 @@ def _setting(field: "dataclasses.Field[object]") -> str:
 
 
 def _default(field: "dataclasses.Field[object]") -> str:
-    """As JSON has it; empty where the field must be given."""
+    """Return the default of a field as JSON; an empty text if it has none."""
     from adaste._util.serial import brief
 
     if field.default is dataclasses.MISSING:
@@ -170,7 +213,7 @@ def _default(field: "dataclasses.Field[object]") -> str:
 
 
 def _descriptions(kind: type) -> dict[str, str]:
-    """The first sentence on each field in the documentation of a class: `name  what it is`, on lines of their own."""
+    """Return the first sentence that a class's docstring has about each field, on lines `name  description`."""
     lines = inspect.cleandoc(kind.__doc__ or "").split("\n")
     told: dict[str, str] = {}
     name = ""

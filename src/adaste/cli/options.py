@@ -16,7 +16,7 @@ NETWORKS = ("last", "best")
 
 
 def command(commands: Commands, name: str, purpose: str, epilog: str) -> argparse.ArgumentParser:
-    """A new command with the options that all have."""
+    """Add a command with the options that all commands have."""
     made: argparse.ArgumentParser = commands.add_parser(
         name,
         help=purpose,
@@ -30,12 +30,12 @@ def command(commands: Commands, name: str, purpose: str, epilog: str) -> argpars
 
 
 def examples(*lines: str) -> str:
-    """The end of a help page."""
+    """Return the examples at the end of a help page."""
     return "\n".join(["examples:", *(f"  {line}" for line in lines)])
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
-    """How a recipe is changed."""
+    """Add the options that change a recipe."""
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -47,29 +47,29 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
-    """The seed of one recipe."""
+    """Add the option for the seed of a single run."""
     parser.add_argument("--seed", metavar="N", help="of all random numbers; the same as --set seed=N")
 
 
 def changes(arguments: argparse.Namespace) -> list[str]:
-    """All changes of the recipe as assignments."""
+    """Return all changes of the recipe as assignments."""
     short = [f"{name}={value}" for name in ("epochs", "seed") if (value := getattr(arguments, name, None)) is not None]
     return [*short, *arguments.set]
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
-    """Networks that runs have left."""
+    """Add the options that name trained networks."""
     parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="folder of a run")
     parser.add_argument("--network", choices=NETWORKS, default="last", help="of which epoch (default: last)")
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Where the images are."""
+    """Add the option for the data folder."""
     parser.add_argument("--data", metavar="DIR", type=Path, help="folder of the data (default: $ADASTE_DATA or ./data)")
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
-    """What computes, and how."""
+    """Add the options for device, engine and threads."""
     parser.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument("--engine", default="auto", choices=ENGINES, help="how steps are run (default: the fastest)")
     parser.add_argument(
@@ -81,7 +81,7 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
-    """What a run may do differently without changing its numbers, up to rounding."""
+    """Add the options of a run that change its numbers by rounding at most."""
     add_machine(parser)
     parser.add_argument(
         "--save-every", type=not_negative, default=60.0, metavar="SECONDS", help="between checkpoints (default: 60)"
@@ -96,17 +96,17 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
-    """Whether anything is said of what goes well."""
+    """Add the option that prints errors only."""
     parser.add_argument("--quiet", action="store_true", help="print errors alone")
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Where runs are."""
+    """Add the option for the folder of runs."""
     parser.add_argument("--runs", metavar="DIR", type=Path, default=Path("runs"), help="folder of runs (default: runs)")
 
 
 def at_least_one(text: str) -> int:
-    """A whole number from 1 on."""
+    """Return a whole number of at least 1."""
     number = int(text) if text.isascii() and text.isdigit() else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
@@ -114,7 +114,7 @@ def at_least_one(text: str) -> int:
 
 
 def not_negative(text: str) -> float:
-    """A number from 0 on."""
+    """Return a number of at least 0."""
     try:
         number = float(text)
     except ValueError:
@@ -125,7 +125,7 @@ def not_negative(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1."""
     number = not_negative(text)
     if number > 1:
         raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, got {text!r}")
@@ -133,7 +133,7 @@ def share(text: str) -> float:
 
 
 def device_named(name: str) -> "torch.device":
-    """The device of that name, if this machine has it."""
+    """Return the device of that name. Raise ValueError if this machine does not have it."""
     import torch
 
     if name == "auto":
@@ -148,7 +148,7 @@ def device_named(name: str) -> "torch.device":
 
 
 def use_threads(count: int | None) -> None:
-    """Let torch compute with so many threads."""
+    """Set torch's number of CPU threads, unless it is None."""
     import torch
 
     if count is not None:

@@ -15,8 +15,8 @@ from adaste.recipes.presets import RECIPES, Preset, own_setting, preset_named
 from adaste.recipes.recipe import Recipe
 
 
-def chosen(text: str, settings: Sequence[str] = (), data: Path | None = None) -> list[tuple[str, Recipe]]:
-    """The recipes that `text` names, each with the name of its run, after assignments of the form `key=value`.
+def find_recipes(text: str, settings: Sequence[str] = (), data: Path | None = None) -> list[tuple[str, Recipe]]:
+    """Return the recipes that `text` names, each with the name of its run, after assignments `key=value`.
 
     `text` is the name of a recipe or the path of a JSON file: a recipe, or a list of names and recipes. A named recipe
     is a function of its length: `epochs=` makes it anew, schedules and all. In a recipe from a file it changes that
@@ -43,9 +43,9 @@ def chosen(text: str, settings: Sequence[str] = (), data: Path | None = None) ->
         raise ValueError(f"{path}: {error}") from error
 
 
-def chosen_one(text: str, settings: Sequence[str] = (), data: Path | None = None) -> tuple[str, Recipe]:
-    """The one recipe that `text` names (see `chosen`)."""
-    found = chosen(text, settings, data)
+def find_recipe(text: str, settings: Sequence[str] = (), data: Path | None = None) -> tuple[str, Recipe]:
+    """Return the one recipe that `text` names (see `find_recipes`)."""
+    found = find_recipes(text, settings, data)
     if len(found) != 1:
         raise ValueError(f"{text} holds {len(found)} recipes where one is wanted; `adaste study` runs a list of them")
     return found[0]
@@ -55,7 +55,7 @@ def _entry(plain: Any, number: int, settings: Sequence[str], data: Path | None) 
     try:
         if isinstance(plain, str):
             return _from_name(plain, settings, data)
-        made = _changed(Recipe.from_json(json.dumps(plain)), settings)
+        made = _apply(Recipe.from_json(json.dumps(plain)), settings)
     except ValueError as error:
         raise ValueError(f"entry {number}: {error}") from error
     parts = _in_a_name(made.data, data), type(made.network).__name__, type(made.estimator).__name__
@@ -64,9 +64,9 @@ def _entry(plain: Any, number: int, settings: Sequence[str], data: Path | None) 
 
 def _from_name(name: str, settings: Sequence[str], data: Path | None) -> tuple[str, Recipe]:
     preset = _preset(name, data)
-    lengths, others = _divided(settings, "epochs")
+    lengths, others = _split(settings, "epochs")
     usual = preset.make()
-    made = _changed(preset.make(override(usual, lengths).epochs) if lengths else usual, others)
+    made = _apply(preset.make(override(usual, lengths).epochs) if lengths else usual, others)
     networks = {network: known for known, network in preset.setting.networks.items()}
     of_data = _in_a_name(made.data, data)
     of_network = networks.get(made.network, type(made.network).__name__.lower())
@@ -77,7 +77,7 @@ def _from_name(name: str, settings: Sequence[str], data: Path | None) -> tuple[s
 
 
 def _from_recipe(name: str, usual: Recipe, settings: Sequence[str]) -> tuple[str, Recipe]:
-    made = _changed(usual, settings)
+    made = _apply(usual, settings)
     estimator, base = _new_parts(usual, made)
     return "-".join([name, *estimator, *base]), made
 
@@ -90,14 +90,14 @@ def _preset(name: str, data: Path | None) -> Preset:
 
 
 def _in_a_name(data: str, folder: Path | None) -> str:
-    """What data are called in the name of a run; images of one's own after the folder they are in."""
+    """Return the name of the data in the name of a run; for images of your own, that of their folder."""
     kind, _, side = data.partition(":")
     where = data_folder(folder).resolve().name if is_own(data) else kind
     return "-".join(part.replace("/", "-") for part in (where, side) if part)
 
 
 def _new_parts(usual: Recipe, made: Recipe) -> tuple[list[str], list[str]]:
-    """What to call the estimator, and the base, that changes have put in the place of others; empty where none was."""
+    """Return names for a replaced estimator and a replaced base; empty lists where they were not replaced."""
     estimator, base = list(_classes(made.estimator)), [type(made.base).__name__.lower()]
     return (
         estimator if estimator != list(_classes(usual.estimator)) else [],
@@ -106,7 +106,7 @@ def _new_parts(usual: Recipe, made: Recipe) -> tuple[list[str], list[str]]:
 
 
 def _classes(part: Any) -> Iterator[str]:
-    """The names of the classes that a method is made of; numbers that follow a schedule, and noise, are settings."""
+    """Yield the names of the classes that a method is made of; schedules and noise are settings."""
     yield type(part).__name__.lower()
     for field in dataclasses.fields(part):
         inside = getattr(part, field.name)
@@ -114,12 +114,12 @@ def _classes(part: Any) -> Iterator[str]:
             yield from _classes(inside)
 
 
-def _changed(made: Recipe, settings: Sequence[str]) -> Recipe:
-    seeds, others = _divided(settings, "seed")
+def _apply(made: Recipe, settings: Sequence[str]) -> Recipe:
+    seeds, others = _split(settings, "seed")
     return override(made.with_seed(override(made, seeds).seed) if seeds else made, others)
 
 
-def _divided(settings: Sequence[str], key: str) -> tuple[list[str], list[str]]:
-    """The assignments to `key`, and the others."""
+def _split(settings: Sequence[str], key: str) -> tuple[list[str], list[str]]:
+    """Return the assignments to `key`, and the others."""
     mine = [setting for setting in settings if setting.partition("=")[0].strip() == key]
     return mine, [setting for setting in settings if setting not in mine]

@@ -10,10 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
-from adaste.cli.startup import collect_seldom
 
 if TYPE_CHECKING:
-    from adaste.paper.collection import Collection
+    from adaste.paper.index import Collection
 
 EXAMPLES = options.examples(
     "adaste report results                           writes report.html",
@@ -29,7 +28,7 @@ STDOUT = (Path("-"), Path("/dev/stdout"))
 
 @dataclass(frozen=True)
 class Format:
-    """A form of the report: the ending of its file, and what makes it of the runs in a folder."""
+    """A format of the report: the ending of its file, and the function that makes it from runs and their folder."""
 
     ending: str
     make: "Callable[[Collection, Path], str]"
@@ -58,10 +57,9 @@ def add_to(commands: options.Commands) -> None:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Write the report, and print where it is."""
-    collect_seldom()
-    from adaste.paper.collection import collect
-    from adaste.paper.report.cell_format import counted
+    """Write the report and print where it is."""
+    from adaste.paper.index import collect
+    from adaste.paper.report.cell_format import plural
     from adaste.paper.report.texts import remarks
 
     form = _form(arguments.format, arguments.output)
@@ -73,8 +71,8 @@ def act(arguments: argparse.Namespace) -> int:
         collection = collection.of_length(arguments.epochs)
     _write(form.make(collection, arguments.results).encode(), output)
     told = sys.stderr if _is_our_output(output) else sys.stdout
-    left_out = f", {counted(len(collection.problems), 'folder')} left out" if collection.problems else ""
-    print(f"{output}: {counted(len(collection.runs), 'run')}{left_out}", file=told)
+    left_out = f", {plural(len(collection.problems), 'folder')} left out" if collection.problems else ""
+    print(f"{output}: {plural(len(collection.runs), 'run')}{left_out}", file=told)
     for remark in remarks(collection):
         print(remark, file=sys.stderr)
     if arguments.figures is not None:
@@ -82,12 +80,12 @@ def act(arguments: argparse.Namespace) -> int:
 
         drawn = draw_all(collection, arguments.figures)
         none = "" if drawn else ": no run belongs to a figure of the paper"
-        print(f"{arguments.figures}: {counted(len(drawn), 'file')}{none}", file=told)
+        print(f"{arguments.figures}: {plural(len(drawn), 'file')}{none}", file=told)
     return 0
 
 
 def _form(name: str | None, output: Path | None) -> Format:
-    """The form of that name; without one, what the file's ending says."""
+    """Return the format of that name, or else the one that the file's ending names."""
     ending = output.suffix.lower().removeprefix(".") if output else ""
     meant = next((known for known, form in FORMATS.items() if form.ending == ending), None)
     if name and meant and name != meant:
@@ -110,7 +108,7 @@ def _write(content: bytes, output: Path) -> None:
 
 
 def _is_our_output(output: Path) -> bool:
-    """Whether it is, by whatever name: where it goes to a file, that is the shell's and must not be replaced."""
+    """Return whether a path is our standard output: a file there is the shell's, and must not be replaced."""
     try:
         return output in STDOUT or os.path.samestat(output.stat(), os.fstat(sys.stdout.fileno()))
     except OSError:  # there is nothing of that name, or our output is no file at all

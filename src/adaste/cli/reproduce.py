@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adaste.cli import options, running
+from adaste.cli import options, study
 
 if TYPE_CHECKING:
     from adaste.paper.run_list import Task
@@ -41,12 +41,12 @@ def add_to(commands: options.Commands) -> None:
         "--epochs", metavar="N", type=options.at_least_one, help="of every run (default: the family's or figure's)"
     )
     parser.add_argument("--dry-run", action="store_true", help="list the runs and an estimate of their GPU hours")
-    running.add_machines(parser)
+    study.add_machines(parser)
     parser.set_defaults(act=act)
 
 
 def names(text: str) -> list[str]:
-    """Words with commas between them."""
+    """Return the names in a list with commas."""
     found = [part.strip() for part in text.split(",")]
     if not all(found):
         raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
@@ -54,11 +54,11 @@ def names(text: str) -> list[str]:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Make the runs, or list them."""
+    """Make the runs, or list them with `--dry-run`."""
     if arguments.dry_run:
         _list(_tasks(arguments), arguments)
         return 0
-    code = running.perform(arguments, lambda: _jobs(arguments))
+    code = study.perform(arguments, lambda: _jobs(arguments))
     if not arguments.quiet:
         print(f"`adaste report {arguments.runs}` shows the runs beside the paper's numbers")
     return code
@@ -87,7 +87,7 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
 
 
 def _list(tasks: Sequence["Task"], arguments: argparse.Namespace) -> None:
-    from adaste.cli.columns import columns
+    from adaste.cli.lists import columns
     from adaste.runs.folder import read_result
     from adaste.runs.study.study import folder_of
 

@@ -182,7 +182,7 @@ class _Column:
 
 
 def table_of(statuses: Sequence[Status], width: int) -> Table:
-    """A study as a table: a line per run, with the columns that there is room for.
+    """Return a study as a table: a line per run, with as many columns as fit.
 
     Names are shortened in the middle: their ends tell runs apart.
     """
@@ -204,7 +204,7 @@ def table_of(statuses: Sequence[Status], width: int) -> Table:
         table.add_column(column.name, justify="right", no_wrap=True, width=column.width)
     for index, (name, status) in enumerate(zip(names, statuses, strict=True)):
         table.add_row(
-            escape(shortened(name, max(1, room))),
+            escape(shorten(name, max(1, room))),
             f"[{COLOURS[status.state]}]{status.state.value}[/]",
             *(column.cells[index] for column in told),
         )
@@ -212,7 +212,7 @@ def table_of(statuses: Sequence[Status], width: int) -> Table:
 
 
 def _columns(statuses: Sequence[Status]) -> list[_Column]:
-    """All columns but the names, what matters most first."""
+    """Return all columns but the names, the most important first."""
     lasts = [status.records[-1] if status.records else None for status in statuses]
     lefts = [status.seconds_left for status in statuses]
     return [
@@ -230,8 +230,8 @@ def _columns(statuses: Sequence[Status]) -> list[_Column]:
     ]
 
 
-def shortened(name: str, width: int) -> str:
-    """The name in so many columns, without its middle where it is longer."""
+def shorten(name: str, width: int) -> str:
+    """Return the name, its middle cut out if it is longer than `width`."""
     if len(name) <= width:
         return name
     head = max(0, width - 2) // 2

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaste.cli import options
-from adaste.cli.startup import collect_seldom, forget_unlinked
 
 if TYPE_CHECKING:
     import torch
@@ -41,18 +40,16 @@ def add_to(commands: options.Commands) -> None:
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Train, and print what came of it."""
-    collect_seldom()
-    forget_unlinked()
+    """Train and print the result."""
     import torch
 
     from adaste._util.signals import StoppedError
     from adaste.cli.console import outcome
-    from adaste.cli.recipe_args import chosen_one
+    from adaste.cli.recipe_args import find_recipe
     from adaste.runs.study.study import folder_of
     from adaste.training.distributed import join_world, leave_world, local_device
 
-    name, recipe = chosen_one(arguments.recipe, options.changes(arguments), arguments.data)
+    name, recipe = find_recipe(arguments.recipe, options.changes(arguments), arguments.data)
     folder = arguments.folder or folder_of(name, recipe, arguments.runs)
     options.use_threads(arguments.threads)
     device = local_device(options.device_named(arguments.device))

@@ -1,33 +1,37 @@
-"""What runs say about a cell: a pure function of results."""
+"""What runs say about a cell of a table, or about a recipe that belongs to no table: pure functions of results."""
 
+import dataclasses
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from adaste.paper.collection import Run
-from adaste.paper.families.family import Family
-from adaste.paper.setups import Place
-from adaste.paper.tables import Row
+from adaste._util.serial import brief
+from adaste.paper.families import Family
+from adaste.paper.index import Run
+from adaste.paper.setups import Setup
+from adaste.paper.tables import Row, recipes_named
+from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import best_tested
 
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """Mean and spread over seeds; the spread (a standard deviation) needs two runs."""
+    """Mean and standard deviation over seeds; the deviation needs two runs."""
 
     mean: float
     spread: float | None
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "OverSeeds":
-        """The summary of at least one value."""
+        """Return the summary of at least one value."""
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs of one recipe that differ in their seeds alone.
+    """The runs of one recipe, which differ only in their seeds.
 
     last        test accuracy of the last epoch.
     best        that of the best test epoch of each run, which is what the paper reports.
@@ -49,37 +53,42 @@ class Cell:
 
     @property
     def count(self) -> int:
-        """How many runs."""
+        """The number of runs."""
         return len(self.runs)
 
 
-def cells_of(runs: Iterable[Run], family: Family, row: Row, place: Place) -> list[Cell]:
-    """The cells of a method at a place, one per length of run, the longest first; none where there is no run."""
-    mine = [run for run in runs if run.belongs_to(family, row.method, place)]
+def cells_of(runs: Iterable[Run], family: Family, row: Row, setup: Setup) -> list[Cell]:
+    """Return the cells of a method in a setup, one per length of run, the longest first."""
+    mine = [run for run in runs if run.belongs_to(family, row.method, setup)]
     lengths = sorted({run.recipe.epochs for run in mine}, reverse=True)
-    published = row.published.get(place.name)
+    published = row.published.get(setup.name)
     return [
         cell_of([run for run in mine if run.recipe.epochs == epochs], published.accuracy if published else None)
         for epochs in lengths
     ]
 
 
-def of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
-    """A cell of each row, all of the length that most rows have runs of (of two such lengths the longer)."""
+def common_length(rows: Iterable[Sequence[Cell]]) -> int:
+    """Return the length of run that most rows have, the longer of two; 0 if there is no run."""
     counts = Counter(cell.epochs for cells in rows for cell in cells)
-    common = max(counts, key=lambda epochs: (counts[epochs], epochs), default=0)
+    return max(counts, key=lambda epochs: (counts[epochs], epochs), default=0)
+
+
+def cells_of_one_length(rows: Sequence[Sequence[Cell]]) -> list[Cell | None]:
+    """Return a cell per row, all of the length that most rows have; None for the other rows."""
+    common = common_length(rows)
     return [next((cell for cell in cells if cell.epochs == common), None) for cells in rows]
 
 
 def best_test_accuracy(run: Run) -> float:
-    """Of the epoch with the best test accuracy: chosen on the test images, as in the paper."""
+    """Return the best test accuracy of any epoch: chosen on the test images, as in the paper."""
     best = best_tested(run.records)
     assert best is not None and best.test_accuracy is not None  # the last epoch is always tested
     return best.test_accuracy
 
 
 def cell_of(runs: Sequence[Run], published: float | None) -> Cell:
-    """What runs of one recipe say, beside the published number if there is one."""
+    """Return the cell of the runs of one recipe; `published` is the paper's number, if there is one."""
     runs = sorted(runs, key=lambda run: run.recipe.seed)
     last = OverSeeds.of([run.result.last_accuracy for run in runs])
     best = OverSeeds.of([best_test_accuracy(run) for run in runs])
@@ -97,7 +106,7 @@ def cell_of(runs: Sequence[Run], published: float | None) -> Cell:
 
 
 def hardware_of(run: Run) -> str:
-    """The device of a run's last start; for a CPU also the numbers of threads, since results depend on them."""
+    """Return the device of a run's last start; for a CPU with its threads, since results depend on them."""
     here = run.environments[-1] if run.environments else {}
     if here.get("gpu"):
         return str(here["gpu"])
@@ -107,6 +116,82 @@ def hardware_of(run: Run) -> str:
 
 
 def threads_of(run: Run) -> tuple[int, ...]:
-    """The numbers of threads that torch had on the CPU, start by start, each once; none where that was not written."""
+    """Return torch's numbers of CPU threads, start by start, each once; empty if they were not recorded."""
     known = [start["threads"] for start in run.environments if isinstance(start.get("threads"), int)]
     return tuple(dict.fromkeys(known))
+
+
+@dataclass(frozen=True)
+class CustomRecipe:
+    """A recipe that belongs to no table, with its runs.
+
+    name      that of most of their folders, without the digest, or the method's.
+    settings  what tells the recipe from others of the same name and length, as in `base.lr=0.1`; also from that of
+              the tables, where the name is that of one of their cells.
+    setting   its data and network.
+    """
+
+    name: str
+    settings: tuple[str, ...]
+    setting: str
+    cell: Cell
+
+    @property
+    def title(self) -> str:
+        """As in `mine (base.lr=0.1, batch=64)`."""
+        return f"{self.name} ({', '.join(self.settings)})" if self.settings else self.name
+
+
+def custom_recipes_of(runs: Iterable[Run]) -> list[CustomRecipe]:
+    """Return the recipes that belong to no table, ordered by setting."""
+    groups: dict[Recipe, list[Run]] = {}
+    for run in runs:
+        if not run.cell_ids:
+            groups.setdefault(run.recipe.unseeded, []).append(run)
+    names = {recipe: _name(group) for recipe, group in groups.items()}
+    found = [
+        CustomRecipe(
+            name=names[recipe],
+            settings=tuple(_differences(recipe, _namesakes(recipe, names))),
+            setting=f"{recipe.data} {type(recipe.network).__name__}",
+            cell=cell_of(group, None),
+        )
+        for recipe, group in groups.items()
+    ]
+    return sorted(found, key=lambda other: (other.setting, other.name, -other.cell.epochs, other.settings))
+
+
+def _name(group: Sequence[Run]) -> str:
+    """Return the name of most of their folders, or the method's if every folder has its own."""
+    names = Counter(run.folder.name.removesuffix(f"-{run.digest}") for run in group)
+    (name, count), *_ = names.most_common(1)
+    return name if count > 1 or len(group) == 1 else type(group[0].recipe.estimator).__name__
+
+
+def _namesakes(recipe: Recipe, names: dict[Recipe, str]) -> list[Recipe]:
+    """Return the recipes that a reader could confuse it with: same name, or the cell of that name."""
+    shown = [other for other in names if _alike(other, recipe, names)]
+    return [*shown, *recipes_named(names[recipe], recipe.epochs)]
+
+
+def _alike(one: Recipe, other: Recipe, names: dict[Recipe, str]) -> bool:
+    """Return whether a table would show two recipes with the same words."""
+    return (names[one], one.data, type(one.network), one.epochs) == (
+        names[other],
+        other.data,
+        type(other.network),
+        other.epochs,
+    )
+
+
+def _differences(mine: Any, every: Sequence[Any], path: str = "") -> Iterator[str]:
+    """Yield `field=value` of `mine` for fields that differ, inside of nested values of one class, too."""
+    for field in dataclasses.fields(mine):
+        own, values = getattr(mine, field.name), [getattr(value, field.name) for value in every]
+        if all(value == own for value in values):
+            continue
+        where = f"{path}{field.name}"
+        if dataclasses.is_dataclass(own) and all(type(value) is type(own) for value in values):
+            yield from _differences(own, values, f"{where}.")
+        else:
+            yield f"{where}={brief(own)}"

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from adaste._util.checks import near
-from adaste.paper.cell_ids import Address
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.families.released import RELEASED
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
-from adaste.paper.setups import PLACES, Place
-from adaste.paper.tables import TABLES, Table
+from adaste.paper.setups import SETUPS, Setup
+from adaste.paper.tables import TABLES, CellId, Table
 from adaste.recipes.recipe import Recipe
 
 EVERYTHING = "all"
@@ -31,21 +30,21 @@ of 200 epochs in results/runs (three at a time). Imagenette's maps have 49 times
 
 @dataclass(frozen=True)
 class Task:
-    """A run that is wanted. Its name says family, place and method."""
+    """A run to be made. Its name consists of family, setup and method."""
 
     name: str
     recipe: Recipe
-    place: Place
+    setup: Setup
 
     @property
     def gpu_hours(self) -> float:
-        """What it should take on one H200, by the speed of training alone."""
-        images = self.place.setting.images - self.recipe.holdout
-        return self.recipe.epochs * images * SECONDS_PER_IMAGE[self.place.name] / 3600
+        """The hours it should take on one H200, by the speed of training alone."""
+        images = self.setup.setting.images - self.recipe.holdout
+        return self.recipe.epochs * images * SECONDS_PER_IMAGE[self.setup.name] / 3600
 
 
 def targets() -> tuple[str, ...]:
-    """What can be reproduced by runs."""
+    """Return the names of what runs can reproduce."""
     return (*TABLES, *FIGURES, EVERYTHING)
 
 
@@ -58,7 +57,7 @@ def tasks(
     seeds: int = 1,
     epochs: int | None = None,
 ) -> list[Task]:
-    """The runs behind a table, a figure or all of them, each recipe once.
+    """Return the runs behind a table, a figure or all of them, each recipe once.
 
     only      settings (the first words of a name choose several, as in "cifar10"); all of the target's if none.
     methods   of these alone.
@@ -67,22 +66,22 @@ def tasks(
     epochs    of all runs; else what the family or the figure says.
     """
     parts = list(_parts(target, families, epochs))
-    places = _chosen("setting", only, {part.place.name for part in parts})
+    setups = _chosen("setting", only, {part.setup.name for part in parts})
     wanted = _chosen("method", methods, {part.method for part in parts})
     found: dict[str, Task] = {}
     for seed in range(seeds):
         for part in parts:
-            if part.place.name not in places or part.method not in wanted:
+            if part.setup.name not in setups or part.method not in wanted:
                 continue
-            recipe = part.family.recipe(part.method, part.place, part.epochs, seed)
+            recipe = part.family.recipe(part.method, part.setup, part.epochs, seed)
             if recipe is not None:
-                address = Address(part.family.name, part.method, part.place.name)
-                found.setdefault(recipe.digest, Task(address.name, recipe, part.place))
+                cell_id = CellId(part.family.name, part.method, part.setup.name)
+                found.setdefault(recipe.digest, Task(cell_id.name, recipe, part.setup))
     if not found:
         tried = dict.fromkeys(part.family.name for part in parts)
         raise ValueError(
             f"nothing to do: {' and '.join(tried)} has no recipe for "
-            f"{', '.join(_in_order(wanted))} at {', '.join(_in_order(places))}"
+            f"{', '.join(_in_order(wanted))} at {', '.join(_in_order(setups))}"
         )
     return list(found.values())
 
@@ -90,7 +89,7 @@ def tasks(
 @dataclass(frozen=True)
 class _Part:
     family: Family
-    place: Place
+    setup: Setup
     method: str
     epochs: int | None
 
@@ -106,19 +105,19 @@ def _parts(target: str, families: Sequence[Family], epochs: int | None) -> Itera
     for table in TABLES.values():
         if target in (table.name, EVERYTHING):
             for family in _families_of(table, families, strict=target == table.name):
-                for place in table.places:
+                for setup in table.setups:
                     for row in table.rows:
-                        yield _Part(family, place, row.method, epochs)
+                        yield _Part(family, setup, row.method, epochs)
     for figure in FIGURES.values():
         if target in (figure.name, EVERYTHING):
             for family in families or (RELEASED,):
                 for panel in figure.panels:
                     for method in panel.methods:
-                        yield _Part(family, panel.place, method, epochs or figure.epochs)
+                        yield _Part(family, panel.setup, method, epochs or figure.epochs)
 
 
 def _families_of(table: Table, wanted: Sequence[Family], *, strict: bool) -> list[Family]:
-    """The wanted families that the table has, all if none is wanted; where one is strict, an error for others."""
+    """Return the wanted families that the table has, all if none is named. Raise ValueError for others if strict."""
     others = [family.name for family in wanted if family not in table.families]
     if strict and others:
         has = ", ".join(family.name for family in table.families)
@@ -127,7 +126,7 @@ def _families_of(table: Table, wanted: Sequence[Family], *, strict: bool) -> lis
 
 
 def _chosen(what: str, wanted: Sequence[str], there: set[str]) -> set[str]:
-    """Those of `there` that are named; a name is whole or a beginning that ends before a hyphen."""
+    """Return the names of `there` that are wanted; a wanted name may be the words before a hyphen."""
     if not wanted:
         return there
     chosen: set[str] = set()
@@ -142,5 +141,5 @@ def _chosen(what: str, wanted: Sequence[str], there: set[str]) -> set[str]:
 
 
 def _in_order(names: set[str]) -> list[str]:
-    order = list(PLACES)
+    order = list(SETUPS)
     return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))

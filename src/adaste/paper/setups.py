@@ -9,8 +9,8 @@ from adaste.recipes.presets import SETTINGS, Setting
 
 
 @dataclass(frozen=True)
-class Place:
-    """A data set and a network that is trained on it.
+class Setup:
+    """A column of the paper's tables: a data set and the network that is trained on it.
 
     network  in the form of the AdaSTE and BayesBiNN code: no affine BatchNorm, a BatchNorm on the logits.
     md_form  in the form of the md-bnn and pmf code: none on the logits, biases in VGG, pools behind BatchNorm.
@@ -41,24 +41,24 @@ def _vgg() -> tuple[Network, Network]:
     return VGG(), VGG(logits_norm=False, norm_momentum=0.1, pool_last=True, bias=True)
 
 
-PLACES = MappingProxyType(
+SETUPS = MappingProxyType(
     {
-        place.name: place
-        for place in (
-            Place("cifar10-vgg16", "CIFAR-10 VGG-16", SETTINGS["cifar10"], *_vgg()),
-            Place("cifar10-resnet18", "CIFAR-10 ResNet-18", SETTINGS["cifar10"], *_resnet()),
-            Place("cifar100-vgg16", "CIFAR-100 VGG-16", SETTINGS["cifar100"], *_vgg()),
-            Place("cifar100-resnet18", "CIFAR-100 ResNet-18", SETTINGS["cifar100"], *_resnet()),
-            Place("tiny-imagenet-resnet18", "Tiny ImageNet ResNet-18", SETTINGS["tiny-imagenet"], *_resnet("strided")),
-            Place("imagenette-resnet18", "Imagenette ResNet-18", SETTINGS["imagenette"], *_resnet()),
+        setup.name: setup
+        for setup in (
+            Setup("cifar10-vgg16", "CIFAR-10 VGG-16", SETTINGS["cifar10"], *_vgg()),
+            Setup("cifar10-resnet18", "CIFAR-10 ResNet-18", SETTINGS["cifar10"], *_resnet()),
+            Setup("cifar100-vgg16", "CIFAR-100 VGG-16", SETTINGS["cifar100"], *_vgg()),
+            Setup("cifar100-resnet18", "CIFAR-100 ResNet-18", SETTINGS["cifar100"], *_resnet()),
+            Setup("tiny-imagenet-resnet18", "Tiny ImageNet ResNet-18", SETTINGS["tiny-imagenet"], *_resnet("strided")),
+            Setup("imagenette-resnet18", "Imagenette ResNet-18", SETTINGS["imagenette"], *_resnet()),
         )
     }
 )
 """All columns by name."""
 
 
-def place(name: str) -> Place:
-    """The column of that name."""
-    if name not in PLACES:
-        raise ValueError(f"there is no setting {name!r}{near(name, PLACES)}; settings are {', '.join(PLACES)}")
-    return PLACES[name]
+def setup(name: str) -> Setup:
+    """Return the setup of that name. Raise ValueError if there is none."""
+    if name not in SETUPS:
+        raise ValueError(f"there is no setting {name!r}{near(name, SETUPS)}; settings are {', '.join(SETUPS)}")
+    return SETUPS[name]

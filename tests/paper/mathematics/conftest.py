@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from adaste.paper.mathematics.one_weight import compare
+from adaste.paper.mathematics.drift import compare
 
 
 @pytest.fixture(scope="session")

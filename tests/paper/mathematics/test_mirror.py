@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste.paper.mathematics import chain_rule, mirror
+from adaste.paper.mathematics import mirror
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,7 @@ def test_outer_map_after_the_inner_one_is_tanh_with_the_slope_at_the_shifted_poi
     """s_2(s_1(theta)) = tanh theta, and s_2'(u) = tanh'(theta - h): the two conditions of the appendix."""
     theta, h = scalar(latent), scalar(shift)
     primal = mirror.inner(theta, h)
-    assert float(inverse_outer_slope(torch.tanh(theta), h)) * float(chain_rule.derivative(theta - h)) == pytest.approx(
+    assert float(inverse_outer_slope(torch.tanh(theta), h)) * float(mirror.derivative(theta - h)) == pytest.approx(
         1, rel=1e-9 + 1e-15 * math.cosh(latent) ** 2
     )
     assert float(mirror.mirror_map(primal, h)) == pytest.approx(latent, rel=1e-11, abs=1e-11)
@@ -109,7 +109,7 @@ def test_one_step_of_the_finite_difference_is_one_mirror_step(latent, grad, beta
     estimator = adaste.FiniteDifference(adaste.Tanh(), adaste.FixedSpacing(beta))
     moved = theta - eta * estimator.gradient(g, theta, estimator.weight(theta, theta))
 
-    shift = chain_rule.mean_shift(theta, beta * g)
+    shift = mirror.mean_shift(theta, beta * g)
     stepped = mirror.mirror_step(mirror.inner(theta, shift), g, shift, eta)
     # Rounding of numbers of this size, and nothing else.
     size = math.cosh(2 * float(shift)) * (1 + abs(latent) + abs(float(moved))) * math.exp(2 * abs(float(shift)))
@@ -119,7 +119,7 @@ def test_one_step_of_the_finite_difference_is_one_mirror_step(latent, grad, beta
 @pytest.mark.parametrize(("latent", "grad"), [(-2.0, -0.8), (1.3, 0.5), (0.4, 1.5)])
 def test_with_the_steepest_spacing_the_shift_is_the_appendix_one_beta_times_the_gradient(latent, grad):
     theta, g, eta = scalar(latent), scalar(grad), 0.1
-    shift = chain_rule.tangent_distance(theta)
+    shift = mirror.tangent_distance(theta)
     estimator = adaste.FiniteDifference(adaste.Tanh(), adaste.FixedSpacing(float(shift / g)))
     moved = theta - eta * estimator.gradient(g, theta, torch.tanh(theta))
     stepped = mirror.mirror_step(mirror.inner(theta, shift), g, shift, eta)
@@ -130,7 +130,7 @@ def test_with_the_steepest_spacing_the_shift_is_the_appendix_one_beta_times_the_
 def test_mirror_step_minimises_divergence_plus_linearised_loss(latent, grad, shift):
     theta, h, eta = scalar(latent), scalar(shift), 0.3
     primal = mirror.inner(theta, h)
-    slope = scalar(grad) * chain_rule.derivative(theta - h)
+    slope = scalar(grad) * mirror.derivative(theta - h)
     stepped = mirror.mirror_step(primal, scalar(grad), h, eta)
     grid = stepped + torch.linspace(-2, 2, 4001, dtype=torch.float64)
     values = mirror.divergence(grid, primal.expand_as(grid), h.expand_as(grid)) / eta + grid * slope

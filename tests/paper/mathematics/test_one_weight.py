@@ -7,7 +7,7 @@ import torch
 
 import adaste
 from adaste.paper.mathematics import drift
-from adaste.paper.mathematics.one_weight import (
+from adaste.paper.mathematics.drift import (
     RULES,
     Rule,
     compare,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import adaste
-from adaste.paper.mathematics import chain_rule, mirror, steepest
+from adaste.paper.mathematics import mirror, relaxation
 
 WEIGHTS = torch.linspace(-1, 1, 20001, dtype=torch.float64)
 THETAS = (-1.1, -0.4, 0.2, 0.7)
@@ -56,14 +56,14 @@ def test_away_from_zero_the_perturbed_weight_minus_the_weight_is_negative(theta)
     well = adaste.DoubleWell(mu, alpha)
     difference = float(well(scalar(theta - beta * grad)) - well(scalar(theta))) / beta
     assert difference == pytest.approx(-grad / (1 + mu))
-    assert float(steepest.steepest_slope(well, scalar(theta), scalar(grad))) == pytest.approx(grad / (1 + mu))
+    assert float(relaxation.steepest_slope(well, scalar(theta), scalar(grad))) == pytest.approx(grad / (1 + mu))
 
 
 def test_mirror_step_needs_the_primal_point_in_its_linear_term():
     """Printed: argmin_u D(u, u_t) / eta + l' s_2'(u_t). Its second term is constant, so nothing would ever move."""
     theta, grad, shift, eta = scalar(-1.0), scalar(-0.6), scalar(-0.8), 0.5
     primal = mirror.inner(theta, shift)
-    slope = grad * chain_rule.derivative(theta - shift)
+    slope = grad * mirror.derivative(theta - shift)
     grid = primal + torch.linspace(-1, 1, 2001, dtype=torch.float64)
     divergence = mirror.divergence(grid, primal.expand_as(grid), shift.expand_as(grid)) / eta
     stepped = float(mirror.mirror_step(primal, grad, shift, eta))
@@ -76,17 +76,17 @@ def test_shift_is_beta_times_the_gradient_only_where_the_slope_is_stationary():
     """The appendix sets h = beta l'; the update of any other beta needs the shift of the mean value theorem."""
     theta, grad, beta = scalar(-1.0), scalar(-0.6), 1.0
     update = adaste.FixedSpacing(beta).slope(adaste.Tanh(), grad, theta)
-    shifted = chain_rule.mean_shift(theta, beta * grad)
-    assert float(grad * chain_rule.derivative(theta - shifted)) == pytest.approx(float(update), rel=1e-12)
-    assert float(grad * chain_rule.derivative(theta - beta * grad)) != pytest.approx(float(update), rel=0.1)
+    shifted = mirror.mean_shift(theta, beta * grad)
+    assert float(grad * mirror.derivative(theta - shifted)) == pytest.approx(float(update), rel=1e-12)
+    assert float(grad * mirror.derivative(theta - beta * grad)) != pytest.approx(float(update), rel=0.1)
 
 
 def test_beta_of_one_is_arbitrary_for_binary_weights_only():
     """Eq. beta_choice calls it arbitrary, and is then used with mu alpha < 1, where it cuts the slope off."""
     theta, grad = scalar(-0.9), scalar(0.5)
     betas = torch.tensor([0.01, 1.0, 5.0], dtype=torch.float64)
-    binary = steepest.slope(adaste.DoubleWell(), theta, grad, betas)
-    soft = steepest.slope(adaste.DoubleWell(1.0, 0.01), theta, grad, betas)
+    binary = relaxation.slope(adaste.DoubleWell(), theta, grad, betas)
+    soft = relaxation.slope(adaste.DoubleWell(1.0, 0.01), theta, grad, betas)
     assert not binary.any()
     assert soft.tolist() == pytest.approx([0.25, 0.045, 0.009])
 
@@ -95,7 +95,7 @@ def test_beta_of_one_is_arbitrary_for_binary_weights_only():
 def test_beta_of_one_moves_a_soft_weight_up_to_where_it_saturates(theta):
     mu, alpha, grad = 1.0, 0.01, 0.5
     room = max(0.0, 1 - mu * alpha - abs(theta))
-    told = steepest.slope(adaste.DoubleWell(mu, alpha), scalar(theta), scalar(grad), scalar(1.0))
+    told = relaxation.slope(adaste.DoubleWell(mu, alpha), scalar(theta), scalar(grad), scalar(1.0))
     assert float(told) == pytest.approx(min(grad, room) / (1 + mu))
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaste.cli import main
-from adaste.paper.collection import Collection, Problem, Run, collect
+from adaste.paper.index import Collection, Problem, Run, collect
 from adaste.paper.report.contents import contents, finite
 from adaste.paper.report.page import as_script, page
 from adaste.paper.tables import FAMILIES
@@ -30,9 +30,9 @@ def shown(*runs: Run, problems: tuple[Problem, ...] = ()) -> dict[str, Any]:
     return contents(Collection(runs, problems), ROOT)
 
 
-def cells_in(data: dict[str, Any], table: str, method: str, family: str, place: str) -> Any:
+def cells_in(data: dict[str, Any], table: str, method: str, family: str, setup: str) -> Any:
     rows = next(entry["rows"] for entry in data["tables"] if entry["name"] == table)
-    return next(row["cells"][family][place] for row in rows if row["method"] == method)
+    return next(row["cells"][family][setup] for row in rows if row["method"] == method)
 
 
 def embedded(text: str) -> dict[str, Any]:
@@ -54,7 +54,8 @@ def test_every_committed_run_is_on_the_page_with_its_own_numbers() -> None:
         assert run["last"] == result["last_accuracy"]
         assert run["best"] == max(record["test_accuracy"] or 0 for record in records)
         for name, column in run["curves"].items():
-            told = [record[name] for record in records]
+            factor = 100 if name == "flipped" else 1  # in percent
+            told = [None if record[name] is None else factor * record[name] for record in records]
             assert all(
                 (wanted is None and short is None) or math.isclose(short, wanted, rel_tol=5.1e-4)
                 for short, wanted in zip(column, told, strict=True)
@@ -68,8 +69,8 @@ def test_cells_hold_the_means_of_their_runs() -> None:
         cell
         for table in data["tables"]
         for row in table["rows"]
-        for places in row["cells"].values()
-        for several in places.values()
+        for setups in row["cells"].values()
+        for several in setups.values()
         for cell in several or []
     ]
     assert cells
@@ -105,7 +106,7 @@ def test_runs_of_other_recipes_are_shown_but_are_in_no_cell() -> None:
     recipe = a_recipe("ours", "adaste", "cifar10-resnet18")
     other = a_run(dataclasses.replace(recipe, batch=100), 99.0)
     data = shown(other)
-    assert [run["addresses"] for run in data["runs"]] == [[]]
+    assert [run["cells"] for run in data["runs"]] == [[]]
     assert cells_in(data, "table1", "adaste", "ours", "cifar10-resnet18") == []
 
 
@@ -134,6 +135,44 @@ def test_methods_keep_their_colours_from_family_to_family() -> None:
             for method in family["methods"]:
                 slots.setdefault(method["name"], set()).add(method["slot"])
     assert all(len(found) == 1 for found in slots.values())
+
+
+def test_several_seeds_of_a_recipe_have_one_curve_and_a_single_run_has_its_own() -> None:
+    first, second = (a_recipe("ours", "adaste", "cifar10-resnet18", seed=seed) for seed in (0, 1))
+    runs = [
+        a_run(first, [None, 94.5, 93.0]),
+        a_run(second, [None, 95.5, 91.0]),
+        a_run(a_recipe("ours", "bop", "cifar10-resnet18"), [70.0, 92.0, 91.0]),
+    ]
+    several, single = shown(*runs)["recipes"]
+    assert several["runs"] == [run.digest for run in runs[:2]] and single["runs"] == [runs[2].digest]
+    assert several["cells"] == [["ours", "adaste", "cifar10-resnet18"]]
+    assert several["curves"]["test_accuracy"] == {
+        "mean": [None, 95.0, 92.0],
+        "low": [None, 94.5, 91.0],
+        "high": [None, 95.5, 93.0],
+        "count": 2,
+    }
+    assert "holdout_accuracy" not in several["curves"] and "curves" not in single
+
+
+def test_a_figure_tells_the_length_of_its_curves_and_what_its_panels_lack() -> None:
+    run = a_run(a_recipe("ours", "adaste", "cifar10-resnet18", epochs=3), 90.0)
+    figure = next(entry for entry in shown(run)["figures"] if entry["name"] == "figure3")
+    assert figure["lengths"]["ours"]["cifar10-resnet18"] == 3
+    assert figure["lengths"]["ours"]["cifar10-vgg16"] is None
+    assert figure["notes"]["ours"]["cifar10-resnet18"] == (
+        "Missing: BinaryConnect; MD-tanh-s; BayesBiNN; AdaSTE, annealed. Runs of 3 epochs instead of 200."
+    )
+
+
+def test_a_method_is_called_what_the_tables_of_its_family_call_it() -> None:
+    made = [a_recipe(family, "straight-through", "cifar10-resnet18") for family in ("ours", "ablation")]
+    titles = [run["title"] for run in shown(*(a_run(recipe, 90.0) for recipe in made))["runs"]]
+    assert titles == [
+        ["straight-through with decay", "CIFAR-10 ResNet-18"],
+        ["straight-through, same latent dynamics", "CIFAR-10 ResNet-18"],
+    ]
 
 
 def test_what_json_cannot_hold_is_left_empty() -> None:

@@ -1,7 +1,7 @@
 """Tables as CSV: all numbers, also of what has no runs."""
 
-from adaste.paper.collection import Collection
-from adaste.paper.report.texts.csv_file import all_csv
+from adaste.paper.index import Collection
+from adaste.paper.report.texts import all_csv
 from support.report_texts import annealed, entries
 
 
@@ -41,4 +41,4 @@ def test_csv_says_where_runs_are_missing_and_is_silent_where_there_is_no_recipe(
     keys = [tuple(line[name] for name in ("table", "row", "mark", "place", "family", "epochs")) for line in lines]
     assert len(set(keys)) == len(keys)
     assert not [line for line in lines if line["family"] == "paper" and line["method"] == "pmf"]
-    assert len([line for line in lines if line["method"] == "pmf"]) == 10  # of `released` and `ours`, at five places
+    assert len([line for line in lines if line["method"] == "pmf"]) == 10  # of `released` and `ours`, at five setups

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from adaste._util.extras import MissingPackageError
-from adaste.paper.collection import Collection, Run
 from adaste.paper.figures import FIGURES
+from adaste.paper.index import Collection, Run
 from adaste.paper.report.drawings import draw_all, drawings
-from adaste.paper.setups import PLACES
+from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES
 from support.paper_runs import a_recipe, a_run
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 HERE = "cifar10-resnet18"
 
 
-def run_of(family: str, method: str, last: float, *, place: str = HERE, epochs: int = 4, seed: int = 0) -> Run:
-    return a_run(a_recipe(family, method, place, epochs=epochs, seed=seed), last)
+def run_of(family: str, method: str, last: float, *, setup: str = HERE, epochs: int = 4, seed: int = 0) -> Run:
+    return a_run(a_recipe(family, method, setup, epochs=epochs, seed=seed), last)
 
 
 def texts_of(axes) -> set[str]:  # type: ignore[no-untyped-def]
@@ -105,7 +105,7 @@ def test_the_long_figure_has_four_panels() -> None:
 
 def test_an_overview_has_published_numbers_as_hollow_marks_and_runs_as_filled_ones() -> None:
     runs = [run_of("ours", "pmf", last, seed=seed) for seed, last in enumerate((92.0, 93.0))]
-    axes = canvas.draw_overview(TABLES["table1"], PLACES[HERE], runs).axes[0]
+    axes = canvas.draw_overview(TABLES["table1"], SETUPS[HERE], runs).axes[0]
     rows = [label.get_text() for label in axes.get_yticklabels()]
     hollow = {
         (rows[round(line.get_ydata()[0])].removesuffix(" (no run)"), float(line.get_xdata()[0]))
@@ -123,7 +123,7 @@ def test_an_overview_has_published_numbers_as_hollow_marks_and_runs_as_filled_on
 
 def test_runs_of_another_length_have_a_mark_of_their_own_in_an_overview() -> None:
     runs = [run_of("ours", "pmf", 92.0), run_of("ours", "pmf", 93.0, epochs=9), run_of("released", "pmf", 91.0)]
-    drawing = canvas.draw_overview(TABLES["table1"], PLACES[HERE], runs)
+    drawing = canvas.draw_overview(TABLES["table1"], SETUPS[HERE], runs)
     sizes = {
         float(line.get_xdata()[0]): line.get_markersize()
         for line in drawing.axes[0].lines
@@ -137,7 +137,7 @@ def test_runs_of_another_length_have_a_mark_of_their_own_in_an_overview() -> Non
 
 def test_what_lies_far_below_an_overview_is_an_arrow_with_its_number() -> None:
     runs = [run_of("paper", "adaste", 31.5), run_of("released", "adaste", 93.5)]
-    axes = canvas.draw_overview(TABLES["table1"], PLACES[HERE], runs).axes[0]
+    axes = canvas.draw_overview(TABLES["table1"], SETUPS[HERE], runs).axes[0]
     assert texts_of(axes) == {"31.50"}
     assert axes.get_xlim()[0] > 85
 
@@ -176,7 +176,7 @@ def test_equal_runs_give_equal_files_whatever_the_users_settings_are(tmp_path: P
 
 
 def test_figures_1_and_2_are_drawn_where_the_paper_is_shown(tmp_path: Path) -> None:
-    own = dataclasses.replace(run_of("ours", "adaste", 93.0), addresses=())
+    own = dataclasses.replace(run_of("ours", "adaste", 93.0), cell_ids=())
     assert draw_all(Collection((own,), ()), tmp_path) == []
     names = {path.stem for path in draw_all(Collection((own,), (), paper=True), tmp_path)}
     assert names == {"figure1", "figure2"}

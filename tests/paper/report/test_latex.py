@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste.paper.report.texts.latex import latex
+from adaste.paper.report.texts import latex
 from adaste.paper.tables import TABLES, Table
 from support.report_texts import TABLE, annealed, runs_of
 
@@ -49,8 +49,8 @@ def test_latex_is_balanced_and_every_row_has_all_columns(table: Table) -> None:
 
 
 def test_latex_has_a_table_for_every_data_set_of_a_family_also_without_runs() -> None:
-    places = ("cifar10-vgg16", "cifar10-resnet18", "tiny-imagenet-resnet18")
-    text = latex(TABLE, [run for place in places for run in runs_of("released", "adaste-annealed", place, 50.0)])
+    setups = ("cifar10-vgg16", "cifar10-resnet18", "tiny-imagenet-resnet18")
+    text = latex(TABLE, [run for setup in setups for run in runs_of("released", "adaste-annealed", setup, 50.0)])
     names = [f"table1-released-{data}" for data in ("cifar10", "cifar100", "tiny-imagenet")]
     assert re.findall(r"\\label\{tab:(.*)\}", text) == names
     heads = [line for line in text.splitlines() if line.startswith(r"\raggedright method")]
@@ -66,9 +66,9 @@ def test_every_latex_table_fits_on_a_page_of_an_article(tmp_path: Path) -> None:
         for table in TABLES.values()
         for family in table.families
         for row in table.rows
-        for place in table.places
-        if family.has(row.method, place)
-        for run in runs_of(family.name, row.method, place.name, 80.0, 90.0)
+        for setup in table.setups
+        if family.has(row.method, setup)
+        for run in runs_of(family.name, row.method, setup.name, 80.0, 90.0)
     ]
     texts = "".join(latex(table, runs) for table in TABLES.values())
     (tmp_path / "all.tex").write_text(rf"\documentclass{{article}}\begin{{document}}{texts}\end{{document}}")

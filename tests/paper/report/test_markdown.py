@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 from adaste.paper.families.released import RELEASED
-from adaste.paper.report.texts.markdown import markdown
+from adaste.paper.report.texts import markdown
 from adaste.paper.tables import TABLES
 from support.report_texts import TABLE, annealed, runs_of
 
@@ -66,11 +66,11 @@ def test_every_published_number_is_told_also_without_runs_and_without_a_recipe()
         for each in table.rows:
             title = f"{each.title} {each.mark}".strip().replace("*", "\\*")
             for family, told in zip(table.families, rows(text, title), strict=True):
-                assert list(told) == ["method", *(place.title for place in table.places)]
-                for place in table.places:
-                    published = each.published.get(place.name)
+                assert list(told) == ["method", *(setup.title for setup in table.setups)]
+                for setup in table.setups:
+                    published = each.published.get(setup.name)
                     paper = f"paper {published.accuracy:.2f}" if published else ""
-                    assert paper in told[place.title], (table.name, family.name, title, place.name)
+                    assert paper in told[setup.title], (table.name, family.name, title, setup.name)
     text = markdown(TABLES["table1"], annealed(94.0))
     cells = [told[TINY] for told in rows(text, "Full precision †")]
     assert cells == ["— (paper 58.35)", "missing (paper 58.35)", "missing (paper 58.35)"]

@@ -171,20 +171,20 @@ def test_the_keyboard_keeps_its_place_when_it_switches_curves_and_resets_a_zoom(
 def test_hovering_tells_the_values_of_all_visible_curves(visit: Any) -> None:
     page = visit()
     page.locator("#legend [data-method=binaryconnect]").click()
-    chart = page.locator(f".panel[data-place={RESNET}] .chart")
+    chart = page.locator(f".panel[data-setup={RESNET}] .chart")
     frame = chart.bounding_box()
     chart.hover(position={"x": frame["width"] - 13, "y": 60})
-    told = page.locator(f".panel[data-place={RESNET}] .tip").inner_text()
+    told = page.locator(f".panel[data-setup={RESNET}] .tip").inner_text()
     assert re.findall(r"epoch 6|94\.20|93\.75|90\.25", told) == ["epoch 6", "94.20", "93.75"]
     assert re.search(r"AdaSTE, no annealing \(n=2\)\s+93\.00 to 94\.50", told)
 
 
 def test_a_tap_tells_the_values_until_another_place_is_tapped(visit: Any) -> None:
     page = visit(viewport={"width": 375, "height": 800}, is_mobile=True, has_touch=True)
-    chart = page.locator(f".panel[data-place={RESNET}] .chart")
+    chart = page.locator(f".panel[data-setup={RESNET}] .chart")
     chart.scroll_into_view_if_needed()
     frame = chart.bounding_box()
-    tip = page.locator(f".panel[data-place={RESNET}] .tip")
+    tip = page.locator(f".panel[data-setup={RESNET}] .tip")
     playwright.expect(tip).to_be_hidden()
     page.touchscreen.tap(frame["x"] + 0.5 * frame["width"], frame["y"] + frame["height"] / 2)
     playwright.expect(tip).to_contain_text("AdaSTE, no annealing")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adaste.cli import main
-from adaste.paper.report.functions import functions
+from adaste.paper.report.contents import functions
 from support.small_report import write_unfinished
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

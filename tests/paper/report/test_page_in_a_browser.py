@@ -20,7 +20,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 pytestmark = pytest.mark.browser
 
 RESULTS = Path(__file__).parents[3] / "results"
-ADASTE_CELL = f"#table1 tr[data-method=adaste] td[data-place={RESNET}] .cell"
+ADASTE_CELL = f"#table1 tr[data-method=adaste] td[data-setup={RESNET}] .cell"
 
 
 def test_the_tables_show_what_the_runs_reached(visit: Any) -> None:
@@ -30,7 +30,7 @@ def test_the_tables_show_what_the_runs_reached(visit: Any) -> None:
     assert "\u22120.21" in cell
     assert "published 93.96" in cell
     assert "2 runs, 6 epochs (also 3)" in cell
-    assert "missing" in page.locator(f"#table1 tr[data-method=pmf] td[data-place={RESNET}]").inner_text()
+    assert "missing" in page.locator(f"#table1 tr[data-method=pmf] td[data-setup={RESNET}]").inner_text()
 
 
 def test_tables_are_headed_as_in_every_other_text(visit: Any) -> None:
@@ -40,7 +40,7 @@ def test_tables_are_headed_as_in_every_other_text(visit: Any) -> None:
 
 def test_differences_are_told_by_sign_and_mark_and_not_by_colour_alone(visit: Any) -> None:
     page = visit()
-    above = page.locator(f"#table1 tr[data-method=adaste-annealed] td[data-place={RESNET}] .difference")
+    above = page.locator(f"#table1 tr[data-method=adaste-annealed] td[data-setup={RESNET}] .difference")
     assert above.inner_text().replace("\n", "") == "▲+0.09"
     assert page.locator(f"{ADASTE_CELL} .difference").inner_text().startswith("▼")
 
@@ -52,7 +52,7 @@ def test_families_switch_and_stand_side_by_side(visit: Any) -> None:
     assert page.locator("#table-controls [data-value=released]").get_attribute("aria-pressed") == "true"
     page.click("#table-controls [data-value=paper]")
     assert "missing" in page.locator(ADASTE_CELL).inner_text()
-    assert "no recipe" in page.locator(f"#table1 tr[data-method=pmf] td[data-place={RESNET}]").inner_text()
+    assert "no recipe" in page.locator(f"#table1 tr[data-method=pmf] td[data-setup={RESNET}]").inner_text()
     page.click("#table-controls [data-value=all]")
     told = [
         page.locator(f"{ADASTE_CELL}[data-family={family}]").inner_text() for family in ("paper", "released", "ours")

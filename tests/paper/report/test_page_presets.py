@@ -24,11 +24,11 @@ def pressed(page: Any, group: str) -> list[str]:
 def test_figures_of_the_paper_are_presets_that_tell_what_is_missing(visit: Any) -> None:
     page = visit()
     page.click("#curve-controls [data-value=figure4]")
-    places = page.locator("#panels .panel").evaluate_all("list => list.map(entry => entry.dataset.place)")
-    assert places == [RESNET, VGG]
+    setups = page.locator("#panels .panel").evaluate_all("list => list.map(entry => entry.dataset.setup)")
+    assert setups == [RESNET, VGG]
     assert curves_in(page) == {"adaste", "adaste-annealed"}
     assert "training loss" in page.locator("#panels").inner_text()
-    assert "Missing: BayesBiNN; AdaSTE, annealed." in page.locator(f".panel[data-place={VGG}]").inner_text()
+    assert "Missing: BayesBiNN; AdaSTE, annealed." in page.locator(f".panel[data-setup={VGG}]").inner_text()
     page.click("#curve-controls [data-value=flipped]")
     assert page.locator("#curve-controls [data-value=figure4]").get_attribute("aria-pressed") == "false"
     assert "weights that flipped" in page.locator("#panels").inner_text()
@@ -39,7 +39,7 @@ def test_lengths_that_differ_from_the_figure_or_from_each_other_are_told(visit: 
         visit, tmp_path, "released", ("bayesbinn", 60), ("adaste", 200), ("adaste", 500), ("adaste-annealed", 500)
     )
     page.click("#curve-controls [data-value=figure4]")
-    panel = page.locator(f".panel[data-place={RESNET}]")
+    panel = page.locator(f".panel[data-setup={RESNET}]")
     told = "Runs of 60 and 500 (first 200) epochs instead of 200: BayesBiNN; AdaSTE, annealed."
     assert told in panel.inner_text()
     panel.locator(".chart").press("Home")
@@ -70,7 +70,7 @@ def test_long_runs_are_not_hidden_by_shorter_ones_that_all_methods_have(visit: A
     page = page_of_lengths(visit, tmp_path, "ours", ("full-precision", 4), ("adaste", 4), ("adaste", 500))
     page.click("#curve-controls [data-value=long-runs]")
     assert max(epochs_on_axis(page)) == 500
-    panel = page.locator(f".panel[data-place={RESNET}]")
+    panel = page.locator(f".panel[data-setup={RESNET}]")
     assert "Runs of 4 epochs instead of 500: Full precision." in panel.inner_text()
     panel.locator(".chart").press("Home")
     told = panel.locator(".spoken").inner_text()
@@ -108,7 +108,7 @@ def test_a_method_without_a_recipe_in_the_family_is_called_by_its_title(visit: A
     page = visit()
     page.click("#curve-controls [data-value=ablation]")
     page.click("#curve-controls [data-value=figure7]")
-    told = page.locator(f".panel[data-place={RESNET}]").inner_text()
+    told = page.locator(f".panel[data-setup={RESNET}]").inner_text()
     missing = "BayesBiNN (no recipe in this family); AdaSTE, no annealing (no recipe in this family)"
     assert f"Missing: {missing}." in told
 
@@ -138,7 +138,7 @@ def test_a_note_tells_that_visible_curves_differ_in_length(visit: Any, tmp_path:
     page = page_of_lengths(visit, tmp_path, "ours", ("bayesbinn", 4), ("adaste", 4), ("adaste", 8))
     page.click("#curve-controls [data-value=figure3]")
     page.click("#curve-controls [data-value=longest]")
-    panel = page.locator(f".panel[data-place={RESNET}]")
+    panel = page.locator(f".panel[data-setup={RESNET}]")
     note = "Runs of 8 and 4 epochs stand side by side. To compare methods with each other, choose one length above."
     assert note in panel.inner_text()
     page.click("#legend [data-method=bayesbinn]")
@@ -148,7 +148,7 @@ def test_a_note_tells_that_visible_curves_differ_in_length(visit: Any, tmp_path:
 def test_names_tell_lengths_only_where_visible_curves_differ_in_them(visit: Any, tmp_path: Path) -> None:
     page = page_of_lengths(visit, tmp_path, "ours", ("bayesbinn", 4), ("adaste", 4), ("pmf", 8))
     page.click("#curve-controls [data-value=figure3]")
-    panel = page.locator(f".panel[data-place={RESNET}]")
+    panel = page.locator(f".panel[data-setup={RESNET}]")
     panel.locator(".chart").press("Home")
     assert "ep.)" not in panel.locator(".spoken").inner_text()  # PMF is hidden
     page.click("#legend [data-method=pmf]")
@@ -160,7 +160,7 @@ def test_a_length_that_a_setting_lacks_can_be_left_again(visit: Any) -> None:
     page = visit()
     page.click("#curve-controls [data-value='3']")
     page.click(f"#curve-controls [data-value={RESNET}]")
-    assert "No runs of 3 epochs." in page.locator(f".panel[data-place={VGG}]").inner_text()
+    assert "No runs of 3 epochs." in page.locator(f".panel[data-setup={VGG}]").inner_text()
     page.click("#curve-controls [data-value=longest]")
     assert curves_in(page, VGG) == {"adaste"}
 

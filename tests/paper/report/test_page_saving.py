@@ -22,7 +22,7 @@ LATENTS = "Save Latents at the end as SVG"
 
 def test_a_chart_is_saved_as_a_picture_that_needs_no_page(visit: Any, tmp_path: Path) -> None:
     page = visit()
-    name, root = saved_by(page, page.locator(f".panel[data-place={RESNET}] .save"), tmp_path)
+    name, root = saved_by(page, page.locator(f".panel[data-setup={RESNET}] .save"), tmp_path)
     assert name == f"{RESNET}-test_accuracy-ours.svg"
     assert root.tag == f"{SVG}svg"
     assert not [part for part in root.iter() if "class" in part.attrib or "var(" in json.dumps(part.attrib)]
@@ -32,7 +32,7 @@ def test_a_chart_is_saved_as_a_picture_that_needs_no_page(visit: Any, tmp_path: 
 
 def test_a_saved_chart_tells_how_many_runs_there_are_and_what_is_missing(visit: Any, tmp_path: Path) -> None:
     page = visit()
-    _, root = saved_by(page, page.locator(f".panel[data-place={RESNET}] .save"), tmp_path)
+    _, root = saved_by(page, page.locator(f".panel[data-setup={RESNET}] .save"), tmp_path)
     texts = texts_in(root)
     assert {"AdaSTE, no annealing (n=2)", "AdaSTE, annealed"} <= set(texts)
     assert "Missing: MD-tanh-s; BayesBiNN. Runs of 6 epochs instead of 200." in texts
@@ -42,7 +42,7 @@ def test_pictures_are_light_even_from_a_dark_page(visit: Any, tmp_path: Path) ->
     grounds = []
     for colours in ("light", "dark"):
         page = visit(color_scheme=colours, viewport={"width": 1280, "height": 900})
-        _, root = saved_by(page, page.locator(f".panel[data-place={RESNET}] .save"), tmp_path)
+        _, root = saved_by(page, page.locator(f".panel[data-setup={RESNET}] .save"), tmp_path)
         grounds.append({part.get(name) for part in root.iter() for name in ("fill", "stroke")})
     assert grounds[0] == grounds[1]
     assert "rgb(255, 255, 255)" in grounds[1]

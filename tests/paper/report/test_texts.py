@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adaste.paper.collection import Collection, Problem, Run
+from adaste.paper.index import Collection, Problem, Run
 from adaste.paper.report.texts import TEXTS
 from support.paper_runs import a_recipe, a_run
 from support.report_texts import annealed, entries
@@ -25,7 +25,7 @@ def test_a_text_is_the_same_every_time_and_works_without_runs(form: str) -> None
 
 @pytest.mark.parametrize("form", ["markdown", "latex"])
 def test_what_is_in_no_table_is_told(form: str) -> None:
-    other = dataclasses.replace(annealed(94.0)[0], addresses=())
+    other = dataclasses.replace(annealed(94.0)[0], cell_ids=())
     problem = Problem(Path("/somewhere/half a run"), "not finished:\n2 of 3 epochs")
     made = dataclasses.replace(other, environments=({"adaste": "0.0.9"},))
     text = TEXTS[form](Collection((made,), (problem,), paper=True))

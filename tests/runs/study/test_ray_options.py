@@ -13,7 +13,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from adaste.cli import main
-from adaste.cli.running import _gpu_share
+from adaste.cli.study import _gpu_share
 from adaste.runs.study import ray_connect
 from adaste.runs.study.ray_connect import connected
 from adaste.runs.study.ray_runner import RETRIES, Cluster

@@ -192,7 +192,7 @@ def test_a_child_does_not_outlive_the_process_that_looks_after_it(tmp_path: Path
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels leave children alone")
 def test_a_child_whose_parent_is_gone_already_does_not_start(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-m", "adaste.cli.worker", "-1", "list", "recipes"], capture_output=True)
+    ended = subprocess.run([sys.executable, "-m", "adaste", "--parent=-1", "list", "recipes"], capture_output=True)
     assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, b"")
 
 
@@ -206,7 +206,7 @@ def test_children_get_options_variables_and_a_log_whose_last_line_is_the_problem
     (status,) = Study([mine, mine], processes).run(lambda statuses: None)
     first, last = (mine.folder / "log.txt").read_text().splitlines()
     training = f"train {mine.folder}/recipe.json --folder {mine.folder} --keep 3 more"
-    assert first == f"-P -m adaste.cli.worker {os.getpid()} {training}"
+    assert first == f"-P -m adaste --parent={os.getpid()} {training}"
     assert (last, status.problem) == ("error: of this kind", "of this kind")
 
 

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from adaste.estimators import AdaSTE
 from adaste.estimators.schedules import Geometric
-from adaste.paper.families.adaste import bayes_binn_for
-from adaste.paper.families.family import Family
+from adaste.paper.families import Family
 from adaste.paper.families.ours import with_mixup
-from adaste.paper.families.released import RELEASED
-from adaste.paper.setups import Place
+from adaste.paper.families.released import RELEASED, bayes_binn_for
+from adaste.paper.setups import Setup
 from adaste.recipes.bases import SGD
 from adaste.recipes.methods import Plan
 from adaste.recipes.recipe import Recipe
@@ -38,34 +37,34 @@ _APPENDIX = {
 }
 
 
-def _adaste(place: Place, epochs: int, estimator: AdaSTE) -> Recipe:
-    printed = _APPENDIX[place.data]
+def _adaste(setup: Setup, epochs: int, estimator: AdaSTE) -> Recipe:
+    printed = _APPENDIX[setup.data]
     return Recipe(
-        data=place.data,
-        network=place.network,
+        data=setup.data,
+        network=setup.network,
         estimator=estimator,
         base=SGD(lr=printed.rate, momentum=0.9),
         include=("*",),
         epochs=epochs,
         batch=printed.batch,
-        augmentation=place.setting.augmentation,
+        augmentation=setup.setting.augmentation,
     )
 
 
-def adaste(place: Place, epochs: int) -> Recipe:
+def adaste(setup: Setup, epochs: int) -> Recipe:
     """The printed rule with alpha = 0.01 and mu = 1 / alpha."""
-    return _adaste(place, epochs, AdaSTE())
+    return _adaste(setup, epochs, AdaSTE())
 
 
-def adaste_annealed(place: Place, epochs: int) -> Recipe:
+def adaste_annealed(setup: Setup, epochs: int) -> Recipe:
     """The same with mu from 1 to 1 / alpha."""
     mu = Geometric(start=1.0, stop=100.0, length=max(1, round(ANNEALED_SHARE * epochs)))
-    return _adaste(place, epochs, AdaSTE(mu=mu))
+    return _adaste(setup, epochs, AdaSTE(mu=mu))
 
 
-def bayes_binn_on_all_images(place: Place, epochs: int) -> Recipe:
+def bayes_binn_on_all_images(setup: Setup, epochs: int) -> Recipe:
     """The released one, but that all images train: the paper does not say that some are held out."""
-    return bayes_binn_for(place, Plan(epochs, place.setting.images, batch=128))
+    return bayes_binn_for(setup, Plan(epochs, setup.setting.images, batch=128))
 
 
 PAPER = Family(

@@ -1,7 +1,8 @@
 """The family `released`: every method as its published scripts behave, compressed to the length that is asked for.
 
-Sources, in `adaste.paper.families`: the AdaSTE repository for its two rows and, with the paper's appendix, BayesBiNN;
-md-bnn for MD and BinaryConnect; pmf for PMF and full precision; the ProxQuant repository. What they do at a share of
+Sources: the AdaSTE repository (an exponential average of gradients) for its two rows and, with the paper's appendix,
+BayesBiNN; md-bnn for MD and BinaryConnect; pmf for PMF and full precision; the ProxQuant repository (a network to start
+from, a growing pull, frozen weights). What they do at a share of
 their run happens here at the same share; in a run of few steps, averages of gradients move faster by its `pace`. All
 parameters are binary (biases, too), 5,000 of the CIFAR images are held out. Known differences from the scripts:
 
@@ -20,15 +21,120 @@ parameters are binary (biases, too), 5,000 of the CIFAR images are held out. Kno
   held out as for all others, and the first 40 % of the run have no pull. Its optimizer keeps its state between epochs.
 """
 
+import dataclasses
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from adaste.estimators import SoftmaxMirror, TanhMirror
-from adaste.paper.families.adaste import adaste, adaste_annealed, bayes_binn
-from adaste.paper.families.family import Family, Make
-from adaste.paper.families.md_bnn import binary_connect, full_precision, mirror_descent, pmf, pmf_of_md_bnn
-from adaste.paper.families.md_bnn_hyperparameters import MD_SOFTMAX, MD_SOFTMAX_S, MD_TANH, MD_TANH_S
+from adaste.estimators import BayesBiNN, ProxQuant, SoftmaxMirror, TanhMirror
+from adaste.estimators.schedules import Steps
+from adaste.paper.families import Family, Make, assemble, plan_of
+from adaste.paper.families.md_bnn import (
+    MD_SOFTMAX,
+    MD_SOFTMAX_S,
+    MD_TANH,
+    MD_TANH_S,
+    binary_connect,
+    full_precision,
+    mirror_descent,
+    pmf,
+    pmf_of_md_bnn,
+)
 from adaste.paper.families.ours import with_mixup
-from adaste.paper.families.prox_quant import prox_quant
+from adaste.paper.setups import Setup
+from adaste.recipes.bases import SGD, Adam
+from adaste.recipes.methods import RELEASED_RATE, Plan, growing_pull, released_update
+from adaste.recipes.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class _Script:
+    """A script of the AdaSTE repository.
+
+    momentum   of its average.
+    examples   10 times this is the number whose square multiplies the gradient. By a slip Imagenette's counts batches.
+    mu_stop    what mu reaches, in this share of the run.
+    """
+
+    momentum: float
+    examples: int
+    mu_share: float
+    mu_stop: float = 100.0
+    temperature: float = 1e-10
+    batch: int = 128
+
+
+_SCRIPTS = {
+    "cifar10": _Script(momentum=0.9, examples=45_000, mu_share=189 / 700),
+    "cifar100": _Script(momentum=0.0, examples=45_000, mu_share=189 / 500, temperature=1e-8),
+    "tiny-imagenet": _Script(momentum=0.9, examples=100_000, mu_share=1.0, mu_stop=5.3),
+    "imagenette": _Script(momentum=0.9, examples=1_184, mu_share=189 / 700, batch=8),
+}
+
+
+def _adaste(setup: Setup, epochs: int, *, annealed: bool) -> Recipe:
+    """With the momentum of the script; learning rate and weight decay as `released_update` says."""
+    script = _SCRIPTS[setup.data]
+    plan = plan_of(setup, epochs, script.batch)
+    rate = RELEASED_RATE * plan.pace
+    mu = plan.rise(0.01, script.mu_stop, script.mu_share) if annealed else 100.0
+    return assemble(
+        setup,
+        epochs,
+        network=setup.network,
+        estimator=released_update(rate, mu=mu, examples=script.examples),
+        base=SGD(lr=plan.fall(1 - script.momentum), momentum=script.momentum, weight_decay=rate),
+        batch=script.batch,
+    )
+
+
+def adaste(setup: Setup, epochs: int) -> Recipe:
+    """Without annealing: mu = 1 / alpha from the start. The scripts themselves all anneal."""
+    return _adaste(setup, epochs, annealed=False)
+
+
+def adaste_annealed(setup: Setup, epochs: int) -> Recipe:
+    """With mu from 0.01, multiplied by 1.05 (Tiny ImageNet: 1.009) per epoch up to 100."""
+    return _adaste(setup, epochs, annealed=True)
+
+
+def bayes_binn(setup: Setup, epochs: int) -> Recipe:
+    """Rate 3e-4, momentum 0.9, batches of 128 (the paper's appendix), on what the scripts do not hold out."""
+    return bayes_binn_for(setup, plan_of(setup, epochs))
+
+
+def bayes_binn_for(setup: Setup, plan: Plan) -> Recipe:
+    """The same for a plan: its images count in the update. An average takes 1 - 0.9 of each gradient."""
+    return assemble(
+        setup,
+        plan.epochs,
+        network=setup.network,
+        estimator=BayesBiNN(train_size=10.0 * plan.images, temperature=_SCRIPTS[setup.data].temperature),
+        base=SGD(lr=plan.fall(3e-5 * plan.pace), momentum=0.9),
+        holdout=setup.setting.images - plan.images,
+        batch=plan.batch,
+    )
+
+
+WARM, FREEZE = 0.4, 0.8
+"""Shares of the run: 200 epochs of a network to start from, 200 with a growing pull, 100 with frozen weights."""
+
+
+def prox_quant(setup: Setup, epochs: int) -> Recipe:
+    """Adam at 0.01 throughout; the pull adds up to the published 7.8; shortcuts and biases stay real."""
+    warm, freeze = round(WARM * epochs), round(FREEZE * epochs)
+    strength = growing_pull(plan_of(setup, freeze - warm), delay=warm)
+    frozen = Steps(values=(0.0, 1.0), ticks=(freeze,))
+    return assemble(
+        setup,
+        epochs,
+        network=dataclasses.replace(setup.md_form, affine=True),
+        estimator=ProxQuant(strength=strength, frozen=frozen),
+        base=Adam(lr=0.01),
+        include=(),
+        exclude=setup.shortcuts,
+        norm_batches=0,
+    )
+
 
 _MAKERS: dict[str, Make] = {
     "full-precision": full_precision,

@@ -2,12 +2,9 @@
 
 Nothing here takes part in training; docs/mathematics.md tells the story and says which equation is which function.
 
-    relaxation      the relaxed objective L, its local model Q and the minimiser of Q
-    chain_rule      where a finite difference of tanh looks at its derivative
-    mirror          AdaSTE as mirror descent with a metric that depends on the data
-    steepest        the spacing with the steepest slope for mu alpha < 1
-    drift           what mini-batch noise does to the printed rule, in closed form
-    one_weight      the same by simulation, one weight at a time
-    illustrations   the data of the paper's figures 1 and 2
+    relaxation      the relaxed objective L, its local model Q, and the spacing with the steepest slope
+    mirror          the update as the chain rule at a shifted point, and as mirror descent
+    drift           what mini-batch noise does to the printed rule, in closed form and by simulation
+    illustrations   the paper's figures 1 and 2 as data
     drawings        all of it as pictures (needs matplotlib)
 """

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from adaste.estimators.maps import DoubleWell, Tanh
 from adaste.paper.drawing import in_style
-from adaste.paper.mathematics import chain_rule, drift, illustrations, mirror, one_weight, relaxation, steepest
+from adaste.paper.mathematics import drift, illustrations, mirror, relaxation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,9 +107,9 @@ def steepest_spacing() -> "Figure":
     grad = torch.ones_like(latent)
     for mu, colour in zip((0.3, 1.0, 10.0, 50.0), (RED, ORANGE, BLUE, BLACK), strict=True):
         well = DoubleWell(mu, 0.01)
-        ratio = steepest.steepest_slope(well, latent, grad) / steepest.crossing_slope(well, latent, grad)
+        ratio = relaxation.steepest_slope(well, latent, grad) / relaxation.crossing_slope(well, latent, grad)
         ratios.plot(latent, ratio, color=colour, label=rf"$\mu = {mu:g}$")
-        ratios.axhline(float(steepest.worst_ratio(well)), color=colour, linestyle=":", linewidth=1.2)
+        ratios.axhline(float(relaxation.worst_ratio(well)), color=colour, linestyle=":", linewidth=1.2)
     ratios.set(xlabel=r"$|\theta|$", ylabel="ratio (dotted: its supremum)", xscale="log", xlim=(0.1, 1e4))
     ratios.legend(loc="upper left", bbox_to_anchor=(0, 0.92))
     return figure
@@ -125,11 +125,11 @@ def noise_drift() -> "Figure":
         "2,000 weights, half of them start right",
     )
     _draw_expected_update(update)
-    latents = one_weight.compare(mean)
+    latents = drift.compare(mean)
     for (name, path), colour in zip(latents.items(), (RED, BLUE, GREEN), strict=True):
         steps = torch.arange(0, len(path), 10)
         course.plot(steps, path[steps, 0], color=colour, linewidth=1.4, label=name)
-        share.plot(steps, 100 * one_weight.share_right(path, mean)[steps], color=colour)
+        share.plot(steps, 100 * drift.share_right(path, mean)[steps], color=colour)
     course.axhline(0, color=GREY, linewidth=0.8)
     course.set(xlabel="step", ylabel=r"latent $\theta$", ylim=(-0.1, 1.1))
     course.legend(loc="upper right", bbox_to_anchor=(1.01, 0.78))
@@ -207,8 +207,8 @@ def _draw_dropped(axes: "Axes") -> None:
 
     grad = forward(latent) + 0.5
     update = relaxation.local_slope(forward, latent, grad, beta)
-    dropped = relaxation.dropped_slope(loss, forward, latent, beta, chain_rule.derivative)
-    chain = grad * chain_rule.derivative(latent)
+    dropped = relaxation.dropped_slope(loss, forward, latent, beta, mirror.derivative)
+    chain = grad * mirror.derivative(latent)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.plot(latent, chain, color=GREY, linestyle="--", label=r"chain rule ($\beta \to 0$)")
     axes.plot(latent, update, color=RED, label=r"update $d$ ($\beta = 2$)")
@@ -222,11 +222,11 @@ def _draw_slopes_over_spacing(axes: "Axes", well: DoubleWell) -> None:
     share = torch.cat((_line(0.5, 1 - 1e-9, 100), _line(1 + 1e-9, 3)))
     for size, colour in zip((1.5, 3.01, 6.0, 20.0), (SKY, BLACK, ORANGE, RED), strict=True):
         latent = size * one
-        slopes = size * steepest.slope(well, latent, one, share * size)
+        slopes = size * relaxation.slope(well, latent, one, share * size)
         axes.plot(share, slopes, color=colour, label=rf"$|\theta| = {size:g}$")
-        end = float(steepest.saturating_beta(well, latent, one)) / size
-        axes.plot(end, size * float(steepest.saturating_slope(well, latent, one)), "o", color=colour, zorder=3)
-    height = float(steepest.crossing_slope(well, 2 * one, one)) * 2
+        end = float(relaxation.saturating_beta(well, latent, one)) / size
+        axes.plot(end, size * float(relaxation.saturating_slope(well, latent, one)), "o", color=colour, zorder=3)
+    height = float(relaxation.crossing_slope(well, 2 * one, one)) * 2
     axes.annotate(r"$\beta_0$", (1, height), (-20, -2), textcoords="offset points")
     axes.annotate(r"dots: $\beta_1$", (1.42, 1.55))
     axes.set(xlabel=r"spacing  $\beta\,|\ell'|\,/\,|\theta|$", ylabel=r"slope  $d\,|\theta|\,/\,\ell'$")

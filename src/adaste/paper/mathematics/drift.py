@@ -1,4 +1,4 @@
-"""What mini-batch noise does to the printed rule, in closed form for mu alpha >= 1.
+"""Mini-batch noise and the printed rule: its expected update for mu alpha >= 1, and one weight many times over.
 
 The rule moves a latent by d = k g where theta g > 0 and by nothing elsewhere, k = 2 / max(2, |theta|): always towards
 zero. For g ~ N(m, sigma^2) and z = sign(theta) m / sigma, the mean of a truncated Gaussian gives
@@ -8,17 +8,24 @@ zero. For g ~ N(m, sigma^2) and z = sign(theta) m / sigma, the mean of a truncat
 phi(z) + z Phi(z) > 0 for every z: on average every latent shrinks, also one whose sign is right (z < 0). For
 |m| << sigma it is k (0.4 sigma sign(theta) + m / 2). An exponential average of g has the same mean and less noise.
 
-Legend: theta latent, g gradient of one mini-batch, m its mean, sigma its noise, phi and Phi the standard normal density
-and distribution, d what the optimizer sees.
+The simulation shows which rules find the sign of one weight and keep it. Its loss is m w, so the right weight is
+-sign(m); a mini-batch sees g = m + sigma x with x standard normal. All rules see the same gradients. The steps are
+those of `LatentOptimizer` with SGD: the same estimators and the same average.
+
+Legend: theta latent, w weight, g gradient of one mini-batch, m its mean, sigma its noise, phi and Phi the standard
+normal density and distribution, d what the optimizer sees.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from adaste._util.checks import require
+from adaste._util.checks import require, require_count
+from adaste.estimators import AdaSTE, Estimator, StraightThrough
 from adaste.estimators.maps import sign
+from adaste.optim.step import averaged
 
 
 def density(z: Tensor) -> Tensor:
@@ -63,3 +70,68 @@ def steps_to_zero(latent: Tensor, mean: Tensor, noise: float, lr: float) -> Tens
     size = latent.abs()
     length = size.clamp(max=2) + (size**2 - 4).clamp(min=0) / 4
     return length / (lr * noise * unit_drift(sign(latent) * mean / noise))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A method with its learning rate and the rate of the average of gradients it sees (0: the gradient itself)."""
+
+    name: str
+    estimator: Estimator
+    lr: float
+    averaging: float = 0.0
+
+    def __post_init__(self) -> None:
+        require("lr", self.lr, above=0)
+        require("averaging", self.averaging, least=0, below=1)
+
+
+RULES = (
+    Rule("printed rule", AdaSTE(), lr=0.01),
+    Rule("printed rule on averaged gradients", AdaSTE(), lr=0.01, averaging=0.995),
+    Rule("straight-through with decay", StraightThrough(decay=1.0), lr=0.005),
+)
+"""The decayed latent is itself an exponential average of -g, of rate 1 - lr: it remembers as long as the one above."""
+
+
+def noisy_gradients(mean: float, noise: float, *, steps: int, weights: int, seed: int) -> Tensor:
+    """Independent draws of N(m, sigma^2) of shape (steps, weights)."""
+    require("noise", noise, least=0, why="it is a standard deviation")
+    require_count("steps", steps, least=1)
+    require_count("weights", weights, least=1)
+    generator = torch.Generator().manual_seed(seed)
+    return mean + noise * torch.randn(steps, weights, generator=generator, dtype=torch.float64)
+
+
+def follow(rule: Rule, gradients: Tensor, start: Tensor) -> Tensor:
+    """The latents before the first and after every step, of shape (steps + 1, weights)."""
+    latents = torch.empty(len(gradients) + 1, *start.shape, dtype=start.dtype)
+    latents[0] = start
+    average, mass = torch.zeros_like(start), torch.zeros((), dtype=start.dtype)
+    for step, grad in enumerate(gradients):
+        latent = latents[step]
+        average, mass = averaged(grad, average, mass, rule.averaging)
+        weight = rule.estimator.weight(latent, latent)
+        latents[step + 1] = latent - rule.lr * rule.estimator.gradient(average, latent, weight)
+    return latents
+
+
+def share_right(latents: Tensor, mean: float) -> Tensor:
+    """The share of weights with the sign that lowers the loss, at every step."""
+    return (latents * mean < 0).double().mean(dim=-1)
+
+
+def share_flipped(latents: Tensor) -> Tensor:
+    """The share of weights that change their sign, in every step."""
+    signs = sign(latents)
+    return (signs[1:] != signs[:-1]).double().mean(dim=-1)
+
+
+def compare(
+    mean: float = -0.1, noise: float = 1.0, *, steps: int = 3000, weights: int = 2000, seed: int = 0
+) -> dict[str, Tensor]:
+    """The trajectories of `RULES` by name; the even weights start at +1 and the odd ones at -1."""
+    gradients = noisy_gradients(mean, noise, steps=steps, weights=weights, seed=seed)
+    start = torch.ones(weights, dtype=torch.float64)
+    start[1::2] = -1
+    return {rule.name: follow(rule, gradients, start) for rule in RULES}

@@ -1,4 +1,8 @@
-"""AdaSTE as mirror descent for s = tanh: the appendix's construction, with both maps in closed form.
+"""AdaSTE with s = tanh, as the chain rule at a shifted point (eq. mod_chain_rule) and as mirror descent (appendix).
+
+By the mean value theorem, (tanh theta - tanh(theta - x)) / x = tanh'(theta - h) for some h between 0 and x: AdaSTE's
+update is the chain rule with the inner derivative taken at a shifted point. For tanh, h has a closed form. Only at the
+spacing with the steepest slope may h be x itself, which is the case the paper's appendix writes down.
 
 tanh is split as w = s_2(u), u = s_1(theta), such that s_2'(u) = tanh'(theta - h). Then the update
 
@@ -8,11 +12,11 @@ is one step of mirror descent on l(s_2(u)) with the mirror map grad Phi = s_1^-1
 
     u <- argmin_v  D_Phi(v, u) / eta + v d/du l(s_2(u)).
 
-The shift h, and with it the metric Phi'', depends on the gradient: it is `chain_rule.mean_shift(theta, beta g)`, and
-beta g itself where beta makes the slope stationary.
+The shift h, and with it the metric Phi'', depends on the gradient: it is `mean_shift(theta, beta g)`, and beta g itself
+where beta makes the slope stationary.
 
-Legend: theta latent (the dual point), u intermediate weight (the primal point), w weight, g = dl/dw, h shift, eta
-learning rate, D_Phi Bregman divergence.
+Legend: theta latent (the dual point), u intermediate weight (the primal point), w weight, g = dl/dw, beta spacing,
+x = beta g, h shift, eta learning rate, D_Phi Bregman divergence.
 """
 
 import math
@@ -21,7 +25,46 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaste.paper.mathematics import chain_rule
+BISECTIONS = 80
+
+
+def derivative(latent: Tensor) -> Tensor:
+    """tanh'(theta) = 1 / cosh(theta)^2."""
+    return 1 / torch.cosh(latent) ** 2
+
+
+def mean_slope(latent: Tensor, distance: Tensor) -> Tensor:
+    """(tanh theta - tanh(theta - x)) / x = tanh(x) / x (1 - tanh theta tanh(theta - x)), which keeps its digits."""
+    ratio = torch.where(distance == 0, 1.0, torch.tanh(distance) / distance)
+    return ratio * (1 - torch.tanh(latent) * torch.tanh(latent - distance))
+
+
+def mean_shift(latent: Tensor, distance: Tensor) -> Tensor:
+    """An h between 0 and x with tanh'(theta - h) = `mean_slope(theta, x)`.
+
+    tanh' is even, so theta - h is +-asinh sqrt(1 / slope - 1). Both may lie between theta and theta - x; the one on the
+    side of the middle always does, and is taken.
+    """
+    slope = mean_slope(latent, distance)
+    size = torch.asinh(torch.sqrt((1 / slope - 1).clamp(min=0)))
+    point = torch.copysign(size, 2 * latent - distance)
+    return torch.where(distance == 0, 0.0, latent - point)
+
+
+def tangent_distance(latent: Tensor) -> Tensor:
+    """The x = beta g of the spacing with the steepest slope, for a gradient that pulls towards zero (theta g > 0).
+
+    There the chord from theta ends as a tangent: the slope is stationary in beta, and h = x is a valid shift. With
+    x = sign(theta) (|theta| + a), a > 0 is the one root of (|theta| + a) tanh'(a) = tanh |theta| + tanh a.
+    """
+    size = latent.abs()
+    low, high = torch.zeros_like(size), size.clone()  # the tangent ends nearer to zero than it starts
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        before = (size + middle) * derivative(middle) > torch.tanh(size) + torch.tanh(middle)
+        low, high = torch.where(before, middle, low), torch.where(before, high, middle)
+    return torch.copysign(size + (low + high) / 2, latent)
+
 
 NEWTON_STEPS = 60
 QUADRATURE_POINTS = 64
@@ -83,5 +126,5 @@ def divergence(candidate: Tensor, primal: Tensor, shift: Tensor) -> Tensor:
 def mirror_step(primal: Tensor, grad: Tensor, shift: Tensor, eta: float) -> Tensor:
     """One step of mirror descent: the dual point grad Phi(u) moves against the gradient g s_2'(u) of l(s_2(u))."""
     dual = mirror_map(primal, shift)
-    outer_slope = chain_rule.derivative(dual - shift)
+    outer_slope = derivative(dual - shift)
     return inner(dual - eta * grad * outer_slope, shift)

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaste.paper.cells import Cell, OverSeeds, cells_of, of_one_length
-from adaste.paper.collection import Run
-from adaste.paper.custom_recipes import Other
-from adaste.paper.families.family import Family
-from adaste.paper.published import Published
-from adaste.paper.setups import Place
-from adaste.paper.tables import Row, Table
+from adaste.paper.cells import Cell, CustomRecipe, OverSeeds, cells_of, cells_of_one_length
+from adaste.paper.families import Family
+from adaste.paper.index import Run
+from adaste.paper.setups import Setup
+from adaste.paper.tables import Published, Row, Table
 
 NO_RECIPE, NO_RUN = "—", "missing"
 MINUS = "\N{MINUS SIGN}"
@@ -31,7 +29,7 @@ ABOUT_OTHERS = (
 
 @dataclass(frozen=True)
 class Grid:
-    """A table for one family of recipes, all in words: a title per row and a text per place.
+    """A table for one family of recipes, all in words: a title per row and a text per setup.
 
     remark  what the runs were made on.
     """
@@ -42,17 +40,17 @@ class Grid:
 
 
 def number(value: float) -> str:
-    """An accuracy, or the spread of one."""
+    """Return an accuracy, or its deviation, as text."""
     return f"{value:.2f}"
 
 
 def difference(value: float) -> str:
-    """With its sign, and never -0.00."""
+    """Return a difference as text with its sign, never -0.00."""
     return f"{round(value, 2) + 0.0:+.2f}".replace("-", MINUS)
 
 
 def summary(value: OverSeeds | Published) -> str:
-    """A mean with its spread, where there is one."""
+    """Return a mean with its deviation, if there is one."""
     mean = value.mean if isinstance(value, OverSeeds) else value.accuracy
     return number(mean) if value.spread is None else f"{number(mean)} ± {number(value.spread)}"
 
@@ -67,40 +65,41 @@ def cell(found: Cell, published: Published | None) -> str:
     return f"{summary(found.last)} ({'; '.join(parts)})"
 
 
-def missing(family: Family, row: Row, place: Place) -> str:
-    """What is said where there is no run, with the published number if there is one."""
-    word = NO_RUN if family.has(row.method, place) else NO_RECIPE
-    published = row.published.get(place.name)
+def missing(family: Family, row: Row, setup: Setup) -> str:
+    """Return the text of a cell without runs, with the published number if there is one."""
+    word = NO_RUN if family.has(row.method, setup) else NO_RECIPE
+    published = row.published.get(setup.name)
     return f"{word} (paper {number(published.accuracy)})" if published else word
 
 
 def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
-    """The whole table with the runs of one family; also where it has none, there are published numbers to read.
+    """Return a table with the runs of one family; without runs it still has the published numbers.
 
     Beside published numbers the longest runs count. Where rows are compared with each other, all have one length.
     """
     alone = not any(row.published for row in table.rows)
     found: dict[tuple[int, str], Cell] = {}
-    for place in table.places:
-        every = [cells_of(runs, family, row, place) for row in table.rows]
-        chosen = of_one_length(every) if alone else [next(iter(cells), None) for cells in every]
-        found |= {(index, place.name): there for index, there in enumerate(chosen) if there}
+    for setup in table.setups:
+        every = [cells_of(runs, family, row, setup) for row in table.rows]
+        chosen = cells_of_one_length(every) if alone else [next(iter(cells), None) for cells in every]
+        found |= {(index, setup.name): there for index, there in enumerate(chosen) if there}
 
-    def text(index: int, row: Row, place: Place) -> str:
-        there = found.get((index, place.name))
-        return cell(there, row.published.get(place.name)) if there else missing(family, row, place)
+    def text(index: int, row: Row, setup: Setup) -> str:
+        there = found.get((index, setup.name))
+        return cell(there, row.published.get(setup.name)) if there else missing(family, row, setup)
 
     return Grid(
-        columns=("method", *(place.title for place in table.places)),
+        columns=("method", *(setup.title for setup in table.setups)),
         rows=tuple(
-            (titled(row), *(text(index, row, place) for place in table.places)) for index, row in enumerate(table.rows)
+            (row_title(row), *(text(index, row, setup) for setup in table.setups))
+            for index, row in enumerate(table.rows)
         ),
         remark=_made_on(list(found.values())),
     )
 
 
-def grid_of_others(others: Sequence[Other]) -> Grid:
-    """The recipes of no table, at least one, below each other."""
+def grid_of_others(others: Sequence[CustomRecipe]) -> Grid:
+    """Return a table of custom recipes, at least one."""
     return Grid(
         columns=("recipe", "accuracy"),
         rows=tuple((f"{other.setting}: {other.title}", cell(other.cell, None)) for other in others),
@@ -108,23 +107,23 @@ def grid_of_others(others: Sequence[Other]) -> Grid:
     )
 
 
-def titled(row: Row) -> str:
-    """A row's title with its mark."""
+def row_title(row: Row) -> str:
+    """Return a row's title with its mark."""
     return f"{row.title} {row.mark}".strip()
 
 
 def heading(table: Table) -> str:
     """As in "Table 1: Classification accuracy for different methods"."""
-    return f"{titled_name(table.name)}: {table.title}"
+    return f"{display_name(table.name)}: {table.title}"
 
 
-def titled_name(name: str) -> str:
+def display_name(name: str) -> str:
     """As in "Table 1" of "table1" and "Long runs" of "long-runs"."""
     kind = name.rstrip("0123456789")
     return f"{kind.replace('-', ' ').capitalize()} {name.removeprefix(kind)}".strip()
 
 
-def counted(count: int, what: str) -> str:
+def plural(count: int, what: str) -> str:
     """As in "1 run" and "2 runs"."""
     return f"{count} {what}" + ("" if count == 1 else "s")
 

@@ -7,57 +7,111 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from adaste._util.serial import to_plain
-from adaste.paper.cells import Cell, OverSeeds, cells_of, hardware_of, threads_of
-from adaste.paper.collection import Collection, Problem, Run
-from adaste.paper.custom_recipes import Other, others_of
-from adaste.paper.families.family import Family
-from adaste.paper.figures import FIGURES, RACE, Figure
-from adaste.paper.report.cell_format import heading, titled_name
-from adaste.paper.setups import PLACES
+from adaste.paper.cells import (
+    Cell,
+    CustomRecipe,
+    OverSeeds,
+    cells_of,
+    common_length,
+    custom_recipes_of,
+    hardware_of,
+    threads_of,
+)
+from adaste.paper.families import Family
+from adaste.paper.figures import (
+    FIGURES,
+    ILLUSTRATIONS,
+    RACE,
+    Figure,
+    curves_of,
+    note_on_panel,
+    series_of,
+    shared_length,
+)
+from adaste.paper.index import Collection, Problem, Run
+from adaste.paper.mathematics.illustrations import PANELS
+from adaste.paper.report.cell_format import display_name, heading
+from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.recipes.methods import METHODS
 from adaste.runs.folder import best_tested
 
-CURVES = ("test_accuracy", "train_accuracy", "holdout_accuracy", "loss", "test_loss", "flipped", "latent", "lr")
+if TYPE_CHECKING:
+    from adaste.recipes.recipe import Recipe
+
+QUANTITIES = MappingProxyType(
+    {
+        "test_accuracy": ("Test accuracy", "test accuracy, %"),
+        "train_accuracy": ("Training accuracy", "training accuracy, %"),
+        "loss": ("Training loss", "training loss"),
+        "test_loss": ("Test loss", "test loss"),
+        "flipped": ("Flips per epoch", "weights that flipped, %"),
+    }
+)
+"""Fields of records that the curves of a family can show, each with its title and the name of its axis."""
+
+CURVES = (*QUANTITIES, "holdout_accuracy", "latent", "lr")
 """Fields of records that are drawn over epochs."""
 
 Plain = dict[str, Any]
 
 
 def contents(collection: Collection, root: Path) -> Plain:
-    """The page's data; folders are told as seen from `root`, which holds the runs."""
+    """Return the page's data; folders are relative to `root`, which holds the runs."""
     runs = collection.runs
     return {
         "paper": collection.shows_paper,
-        "places": [{"name": place.name, "title": place.title} for place in PLACES.values()],
-        "families": [_family(family) for family in FAMILIES.values()],
+        "quantities": [{"name": name, "title": title, "axis": axis} for name, (title, axis) in QUANTITIES.items()],
+        "setups": [{"name": setup.name, "title": setup.title} for setup in SETUPS.values()],
+        "families": [_family(family, runs) for family in FAMILIES.values()],
         "tables": [_table(table, runs) for table in TABLES.values()],
-        "others": [_other(other) for other in others_of(runs)],
-        "figures": [_figure(figure) for figure in FIGURES.values()],
+        "others": [_other(other) for other in custom_recipes_of(runs)],
+        "figures": [_figure(figure, runs) for figure in FIGURES.values()],
+        "recipes": _recipes(runs),
         "runs": [_run(run, root) for run in runs],
         "problems": [_problem(problem, root) for problem in collection.problems],
         "foreign": {_seen_from(root, folder): version for folder, version in collection.foreign.items()},
+        "functions": functions(),
         "hardware": dict(Counter(hardware_of(run) for run in runs).most_common()),
     }
 
 
-def _family(family: Family) -> Plain:
-    return {"name": family.name, "about": family.about, "methods": _methods(family)}
+def functions() -> list[Plain]:
+    """Return the figures of the paper that show functions; their texts are in page.html."""
+    return [
+        {"name": name, "heading": display_name(name), "panels": PANELS[subject]()}
+        for name, subject in ILLUSTRATIONS.items()
+    ]
+
+
+def _family(family: Family, runs: Sequence[Run]) -> Plain:
+    return {
+        "name": family.name,
+        "about": family.about,
+        "methods": _methods(family),
+        "runs": sum(any(cell_id.family == family.name for cell_id in run.cell_ids) for run in runs),
+    }
 
 
 def _methods(family: Family) -> list[Plain]:
-    """Each with a slot, which decides on its colour: the same one in all families that share a table."""
+    """Return the methods with their slots, which decide on colours: the same in all families that share a table."""
     tables = [table for table in TABLES.values() if family in table.families]
     known = [method for table in tables for other in table.families for method in other.makers]
     slots = list(dict.fromkeys([*(method for method in RACE if method in known), *known]))
-    titles = {row.method: row.title for table in reversed(tables) for row in table.rows}
     return [
-        {"name": name, "title": titles.get(name) or METHODS[name].title, "slot": slots.index(name)}
+        {"name": name, "title": _title(family, name), "slot": slots.index(name)}
         for name in sorted(family.makers, key=slots.index)
     ]
+
+
+def _title(family: Family, method: str) -> str:
+    """Return what a table with the family calls the method: two are named `straight-through`."""
+    rows = [row for table in TABLES.values() if family in table.families for row in table.rows]
+    return next((row.title for row in rows if row.method == method), None) or METHODS[method].title
 
 
 def _table(table: Table, runs: Sequence[Run]) -> Plain:
@@ -65,11 +119,23 @@ def _table(table: Table, runs: Sequence[Run]) -> Plain:
         "name": table.name,
         "heading": heading(table),
         "title": table.title,
-        "places": [place.name for place in table.places],
+        "setups": [setup.name for setup in table.setups],
         "families": [family.name for family in table.families],
+        "length": _usual_length(table, runs),
         "notes": dict(table.notes),
         "rows": [_row(row, table, runs) for row in table.rows],
     }
+
+
+def _usual_length(table: Table, runs: Sequence[Run]) -> int | None:
+    """Return the length that all cells show at first; None for the longest of each, as beside published numbers."""
+    if any(row.published for row in table.rows):
+        return None
+    every = [
+        [cell for family in table.families for setup in table.setups for cell in cells_of(runs, family, row, setup)]
+        for row in table.rows
+    ]
+    return common_length(every) or None
 
 
 def _row(row: Row, table: Table, runs: Sequence[Run]) -> Plain:
@@ -77,18 +143,18 @@ def _row(row: Row, table: Table, runs: Sequence[Run]) -> Plain:
         "title": row.title,
         "method": row.method,
         "mark": row.mark,
-        "published": {place: [number.accuracy, number.spread] for place, number in row.published.items()},
+        "published": {setup: [number.accuracy, number.spread] for setup, number in row.published.items()},
         "cells": {family.name: _cells(row, table, family, runs) for family in table.families},
     }
 
 
 def _cells(row: Row, table: Table, family: Family, runs: Sequence[Run]) -> Plain:
-    """By place: cells, the longest runs first; none where runs are missing; None where the family has no recipe."""
+    """Return the cells by setup, the longest runs first: [] if runs are missing, None if the family has no recipe."""
     return {
-        place.name: [_cell(cell) for cell in cells_of(runs, family, row, place)]
-        if family.has(row.method, place)
+        setup.name: [_cell(cell) for cell in cells_of(runs, family, row, setup)]
+        if family.has(row.method, setup)
         else None
-        for place in table.places
+        for setup in table.setups
     }
 
 
@@ -109,19 +175,61 @@ def _summary(summary: OverSeeds, difference: float | None) -> Plain:
     return {name: None if value is None else finite(round(value, 4)) for name, value in parts.items()}
 
 
-def _other(other: Other) -> Plain:
+def _other(other: CustomRecipe) -> Plain:
     return {"title": other.title, "setting": other.setting, "cell": _cell(other.cell)}
 
 
-def _figure(figure: Figure) -> Plain:
+def _figure(figure: Figure, runs: Sequence[Run]) -> Plain:
+    """Return a figure with the length of its curves in every family and setup, and the notes below its panels."""
     return {
         "name": figure.name,
-        "heading": titled_name(figure.name),
+        "heading": display_name(figure.name),
         "title": figure.title,
         "epochs": figure.epochs,
         "quantity": figure.panels[0].quantity,
         "methods": list(figure.panels[0].methods),
-        "places": [panel.place.name for panel in figure.panels],
+        "setups": [panel.setup.name for panel in figure.panels],
+        "lengths": {
+            family.name: {name: shared_length(figure, family, setup, runs) or None for name, setup in SETUPS.items()}
+            for family in FAMILIES.values()
+        },
+        "notes": {
+            family.name: {
+                panel.setup.name: note_on_panel(figure, family, curves_of(figure, panel, family, runs))
+                for panel in figure.panels
+            }
+            for family in FAMILIES.values()
+        },
+    }
+
+
+def _recipes(runs: Iterable[Run]) -> list[Plain]:
+    """Return the recipes of all runs, the longest first, with cells and runs; those with several seeds have curves."""
+    groups: dict[Recipe, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (-run.recipe.epochs, run.recipe.seed)):
+        groups.setdefault(run.recipe.unseeded, []).append(run)
+    return [
+        {
+            "epochs": recipe.epochs,
+            "cells": [list(cell_id) for cell_id in group[0].cell_ids],
+            "runs": [run.digest for run in group],
+            **({"curves": _means(group)} if len(group) > 1 else {}),
+        }
+        for recipe, group in groups.items()
+    ]
+
+
+def _means(runs: Sequence[Run]) -> Plain:
+    series = {name: series_of(runs, name) for name in QUANTITIES}
+    return {
+        name: {
+            "mean": _column(name, found.mean),
+            "low": _column(name, found.least),
+            "high": _column(name, found.most),
+            "count": found.count,
+        }
+        for name, found in series.items()
+        if found
     }
 
 
@@ -131,7 +239,8 @@ def _run(run: Run, root: Path) -> Plain:
     return {
         "digest": run.digest,
         "folder": _seen_from(root, run.folder),
-        "addresses": [list(address) for address in run.addresses],
+        "cells": [list(cell_id) for cell_id in run.cell_ids],
+        "title": _title_of(run),
         "epochs": run.recipe.epochs,
         "seed": run.recipe.seed,
         "last": finite(run.result.last_accuracy),
@@ -148,19 +257,33 @@ def _run(run: Run, root: Path) -> Plain:
     }
 
 
+def _title_of(run: Run) -> list[str]:
+    """Return method and setup of a run's first cell; else its estimator, and its data and network."""
+    if run.cell_ids:
+        family, method, setup = run.cell_ids[0]
+        return [_title(FAMILIES[family], method), SETUPS[setup].title]
+    return [type(run.recipe.estimator).__name__, f"{run.recipe.data} {type(run.recipe.network).__name__}"]
+
+
 def _curves(run: Run) -> Plain:
-    """By field; those that hold no number are left out."""
-    columns = {name: [short(getattr(record, name)) for record in run.records] for name in CURVES}
+    """Return the curves of a run by field, without those that hold no number."""
+    columns = {name: _column(name, [getattr(record, name) for record in run.records]) for name in CURVES}
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
 
 
+def _column(name: str, values: Iterable[float | None]) -> list[float | None]:
+    """Return short numbers; shares of weights that flipped in percent."""
+    factor = 100 if name == "flipped" else 1
+    return [None if value is None else short(factor * value) for value in values]
+
+
 def short(value: float | None) -> float | None:
-    """Four significant digits: more than a screen can show, and exact for accuracies on up to 10,000 images."""
+    """Return a number with four digits: more than a screen shows, and exact for accuracies on up to 10,000 images."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
 
 
 def finite(value: Any) -> Any:
-    """Plain data with None in place of every number that JSON cannot hold."""
+    """Return plain data with None in place of every number that JSON cannot hold."""
     if isinstance(value, Mapping):
         return {str(name): finite(part) for name, part in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""All figures as files: those of the paper, an overview of every place, and the ablation.
+"""All figures as files: those of the paper, an overview of every setup, and the ablation.
 
 Equal runs give equal files: no dates, no random names, and nothing from the user's own settings of matplotlib.
 """
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from adaste._util.extras import needs
 from adaste._util.files import write_atomically
-from adaste.paper.collection import Collection, Run
 from adaste.paper.drawing import saved
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
+from adaste.paper.index import Collection, Run
 from adaste.paper.mathematics import drawings as mathematics
-from adaste.paper.setups import PLACES
+from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ENDINGS = ("svg", "pdf")
 
 
 def draw_all(collection: Collection, folder: Path) -> list[Path]:
-    """Draw figures 1 and 2, if the paper is shown, and all that have runs into `folder`, and return the files."""
+    """Draw figures 1 and 2, if the paper is shown, and all figures that have runs; return the files."""
     canvas = _canvas()
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -40,32 +40,32 @@ def draw_all(collection: Collection, folder: Path) -> list[Path]:
 
 
 def illustrations() -> Iterator[tuple[str, "Drawing"]]:
-    """The figures of the paper that need no runs, by name."""
+    """Yield the figures of the paper that need no runs, by name."""
     for name, draw in ILLUSTRATIONS.items():
         yield name, mathematics.FIGURES[draw]()
 
 
 def drawings(runs: Sequence[Run]) -> Iterator[tuple[str, "Drawing"]]:
-    """Every figure there are runs for, by name."""
+    """Yield every figure that has runs, by name."""
     canvas = _canvas()
     for figure in FIGURES.values():
         for family in FAMILIES.values():
             drawing = canvas.draw_figure(figure, family, runs)
             if drawing is not None:
                 yield f"{figure.name}-{family.name}", drawing
-    for place in PLACES.values():
-        # The first table with the place: the second one repeats some of its numbers.
-        table = next(table for table in TABLES.values() if place in table.places)
-        drawing = canvas.draw_overview(table, place, runs)
+    for setup in SETUPS.values():
+        # The first table with the setup: the second one repeats some of its numbers.
+        table = next(table for table in TABLES.values() if setup in table.setups)
+        drawing = canvas.draw_overview(table, setup, runs)
         if drawing is not None:
-            yield f"overview-{place.name}", drawing
+            yield f"overview-{setup.name}", drawing
     drawing = canvas.draw_ablation(TABLES["ablation"], runs)
     if drawing is not None:
         yield "ablation", drawing
 
 
 def _canvas() -> ModuleType:
-    """What draws the figures of runs; a report without figures must not need matplotlib."""
+    """Return the module that draws; a report without figures must not need matplotlib."""
     with needs("matplotlib", extra="demo", purpose="a figure"):
         from adaste.paper.report import canvas
     return canvas

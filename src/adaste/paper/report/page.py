@@ -10,9 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import adaste
-from adaste.paper.collection import Collection
+from adaste.paper.index import Collection
 from adaste.paper.report.contents import Plain, contents
-from adaste.paper.report.functions import functions
 
 STYLES = ("colours.css", "page.css", "controls.css", "tables.css", "charts.css", "sheets.css", "screens.css")
 SCRIPTS = (
@@ -25,7 +24,6 @@ SCRIPTS = (
     "chart.js",
     "saving.js",
     "legend.js",
-    "figures.js",
     "curves.js",
     "tables.js",
     "runs.js",
@@ -39,9 +37,9 @@ SCRIPTS = (
 
 
 def page(collection: Collection, root: Path, made: datetime) -> str:
-    """The page about the runs of `root`, as made at that time."""
+    """Return the page about the runs of `root`, with the time it was made."""
     about = {"version": adaste.__version__, "made": made.isoformat(timespec="seconds"), "root": root.resolve().name}
-    return _assembled({**contents(collection, root), "functions": functions(), "about": about})
+    return _assembled({**contents(collection, root), "about": about})
 
 
 def _assembled(data: Plain) -> str:
@@ -56,12 +54,12 @@ def _assembled(data: Plain) -> str:
 
 
 def as_script(data: Plain) -> str:
-    """JSON that may stand inside of a script element, whatever texts it holds."""
+    """Return JSON that is safe inside of a script element."""
     return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _policy(style: str, script: str) -> str:
-    """Browsers run this script and no other, and load nothing from elsewhere."""
+    """Return the policy that lets browsers run this script only, and load nothing."""
     return f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data: blob:"
 
 

@@ -1,5 +1,6 @@
 """A child process that makes a run. Needs no torch: whoever only looks after children starts at once."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -8,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+
+PR_SET_PDEATHSIG = 1
+"""The option of prctl for the signal that a process gets when its parent ends."""
 
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
@@ -44,7 +48,7 @@ class Child:
             self._start_of_log = log.tell()
             self._process = subprocess.Popen(
                 # -P: the user's own random.py, here where the study was started, is none of Python's modules.
-                [sys.executable, "-P", "-m", "adaste.cli.worker", str(os.getpid()), *training],
+                [sys.executable, "-P", "-m", "adaste", f"--parent={os.getpid()}", *training],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -80,3 +84,15 @@ class Child:
         except OSError:  # whoever removes a run's folder ends that run, and must not end the others
             lines = []
         return lines[-1].removeprefix("error: ") if lines else f"exit code {code}"
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel (Linux only) kill this process when `parent`, which started it, ends.
+
+    A study that is killed cannot stop its runs. They would train on, seen by nobody, and hold their folders against
+    whoever wants to resume them.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the kernel was asked
+            os.kill(os.getpid(), signal.SIGKILL)

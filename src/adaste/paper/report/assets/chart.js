@@ -100,11 +100,10 @@ class Chart {
 
   curve({ key, slot, curve, marks = [{ stop: curve.mean.length - 1 }] }) {
     const dim = this.emphasised && this.emphasised !== key ? " dim" : "";
-    const wide = curve.low.some((value, index) => value !== curve.high[index]);
     return draw(
       "g",
       { class: `${lookOf(slot)}${dim}`, "data-method": key },
-      wide ? draw("path", { class: "band", d: band(curve, this.stops, this.x, this.y) }) : null,
+      curve.low ? draw("path", { class: "band", d: band(curve, this.stops, this.x, this.y) }) : null,
       draw("path", { class: "line", d: line(curve.mean, this.stops, this.x, this.y) }),
       marks
         .filter(({ stop }) => curve.mean[stop] !== null)

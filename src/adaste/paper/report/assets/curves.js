@@ -1,15 +1,15 @@
-// The curves of a family at some places: controls, legend, one panel per place.
+// The curves of a family at some setups: controls, legend, one panel per setup.
 
-const busiest = [...report.families].sort((one, other) => runsIn(other.name) - runsIn(one.name))[0].name;
+const busiest = [...report.families].sort((one, other) => other.runs - one.runs)[0].name;
 
 /*
  * figure: the preset that is in force, if any; like: the figure whose lengths are shown, also after it was left.
  * length: of runs where none is like a figure's, null for the longest; shown: names of methods.
- * panels: {series, chart, caption, element}; without curves there is no chart.
+ * panels: {setup, series, chart, caption, element}; without curves there is no chart.
  */
 const curves = {
   family: busiest,
-  places: [],
+  setups: [],
   quantity: "test_accuracy",
   length: null,
   shown: new Set(),
@@ -20,21 +20,24 @@ const curves = {
 
 const methodsOf = (family) => families.get(family).methods;
 
+/* Without any of its methods, a figure is none. */
+const fitsFamily = (figure, family) => figure.methods.some((name) => methodOf(family, name));
+
 const namesOf = (list) => list.map(({ name }) => name);
 
-const placesWithRuns = (family) =>
-  namesOf(report.places).filter((place) => methodsOf(family).some(({ name }) => lengthsOf(family, place, name).length));
+const setupsWithRuns = (family) =>
+  namesOf(report.setups).filter((setup) => methodsOf(family).some(({ name }) => lengthsOf(family, setup, name).length));
 
 const showsRuns = () =>
-  curves.places.some((place) => [...curves.shown].some((name) => lengthsOf(curves.family, place, name).length));
+  curves.setups.some((setup) => [...curves.shown].some((name) => lengthsOf(curves.family, setup, name).length));
 
 function startCurves() {
-  if (!report.runs.some((run) => run.addresses.length)) return renderNoCurves();
+  if (!report.runs.some((run) => run.cells.length)) return renderNoCurves();
   const [first] = report.figures;
   useFigure(first);
-  const filled = placesWithRuns(curves.family);
-  if (!first.places.every((place) => filled.includes(place)) || !showsRuns())
-    leaveFigure({ like: null, places: filled.slice(0, 1) });
+  const filled = setupsWithRuns(curves.family);
+  if (!first.setups.every((setup) => filled.includes(setup)) || !showsRuns())
+    leaveFigure({ like: null, setups: filled.slice(0, 1) });
   if (!showsRuns()) showAll();
   renderCurves();
 }
@@ -56,7 +59,7 @@ function useFigure(figure) {
   Object.assign(curves, {
     figure,
     like: figure,
-    places: [...figure.places],
+    setups: [...figure.setups],
     quantity: figure.quantity,
     length: null,
     shown: new Set(figure.methods),
@@ -76,8 +79,8 @@ function chooseFamily(family) {
   Object.assign(curves, { family, length: null });
   if (curves.like && !fitsFamily(curves.like, family)) leaveFigure({ like: null });
   if (curves.figure) return;
-  const filled = placesWithRuns(family);
-  if (!curves.places.some((place) => filled.includes(place))) curves.places = filled.slice(0, 1);
+  const filled = setupsWithRuns(family);
+  if (!curves.setups.some((setup) => filled.includes(setup))) curves.setups = filled.slice(0, 1);
   if (!showsRuns()) showAll();
 }
 
@@ -88,7 +91,7 @@ const changed = (act) => (value) =>
   });
 
 function renderCurves() {
-  curves.panels = curves.places.map(panelOf);
+  curves.panels = curves.setups.map(panelOf);
   renderCurveControls();
   renderLegend();
   find("panels").classList.toggle("single", curves.panels.length === 1);
@@ -110,44 +113,44 @@ function renderCurveControls() {
     ),
     choice(
       "Family",
-      report.families.map(({ name, about }) => [name, `${name} (${runsIn(name)})`, about]),
+      report.families.map((family) => [family.name, `${family.name} (${family.runs})`, family.about]),
       curves.family,
       changed(chooseFamily),
     ),
     choice(
       "Quantity",
-      Object.entries(QUANTITIES).map(([name, { title }]) => [name, title]),
+      report.quantities.map(({ name, title }) => [name, title]),
       curves.quantity,
       changed((quantity) => leaveFigure({ quantity })),
     ),
-    placeChoice(),
+    setupChoice(),
     lengthChoice(),
   );
 }
 
-/* Several places may be chosen: each gets a panel. */
-function placeChoice() {
+/* Several setups may be chosen: each gets a panel. */
+function setupChoice() {
   const toggle = changed((name) => {
-    const chosen = curves.places.includes(name)
-      ? curves.places.filter((place) => place !== name)
-      : [...curves.places, name];
-    leaveFigure({ places: namesOf(report.places).filter((place) => chosen.includes(place)) });
+    const chosen = curves.setups.includes(name)
+      ? curves.setups.filter((setup) => setup !== name)
+      : [...curves.setups, name];
+    leaveFigure({ setups: namesOf(report.setups).filter((setup) => chosen.includes(setup)) });
   });
   const row = choice(
     "Settings, a panel each",
-    report.places.map(({ name, title }) => [name, title]),
+    report.setups.map(({ name, title }) => [name, title]),
     null,
     toggle,
   );
   for (const button of row.querySelectorAll("button"))
-    button.setAttribute("aria-pressed", String(curves.places.includes(button.dataset.value)));
+    button.setAttribute("aria-pressed", String(curves.setups.includes(button.dataset.value)));
   return row;
 }
 
 /* Those of all runs here, and the one that was chosen elsewhere. */
 function lengthChoice() {
-  const known = curves.places.flatMap((place) =>
-    methodsOf(curves.family).flatMap(({ name }) => lengthsOf(curves.family, place, name)),
+  const known = curves.setups.flatMap((setup) =>
+    methodsOf(curves.family).flatMap(({ name }) => lengthsOf(curves.family, setup, name)),
   );
   const lengths = [...new Set([...known, ...(curves.length ? [curves.length] : [])])].sort(
     (one, other) => other - one,
@@ -193,64 +196,64 @@ function renderLegend() {
 }
 
 function updatePanels() {
-  for (const { chart, caption, series } of curves.panels) {
+  for (const { setup, chart, caption, series } of curves.panels) {
     chart?.show(curves.shown);
-    caption.textContent = captionOf(series);
+    caption.textContent = captionOf(setup, series);
     caption.hidden = !caption.textContent;
   }
 }
 
-function captionOf(series) {
-  if (curves.figure) return differencesFrom(curves.figure, curves.family, series);
+function captionOf(setup, series) {
+  if (curves.figure) return curves.figure.notes[curves.family][setup];
   const note = lengthsNote(series.filter(({ key }) => curves.shown.has(key)));
   return note && `${note} To compare methods with each other, choose one length above.`;
 }
 
-function seriesAt(place) {
-  const usual = curves.like && lengthLike(curves.like, curves.family, place);
+function seriesAt(setup) {
+  const usual = curves.like && curves.like.lengths[curves.family][setup];
   return methodsOf(curves.family).flatMap(({ name, title, slot }) => {
-    const list = runsOf(curves.family, place, name, curves.length, usual);
-    const curve = curveOf(list, curves.quantity);
-    return curve ? [{ key: name, title, slot, curve, length: list[0].epochs }] : [];
+    const recipe = recipeOf([curves.family, setup, name], curves.length, usual);
+    const curve = recipe ? curveOf(recipe, curves.quantity) : null;
+    return curve ? [{ key: name, title, slot, curve, length: recipe.epochs }] : [];
   });
 }
 
-function panelOf(place) {
-  const series = seriesAt(place);
-  const quantity = QUANTITIES[curves.quantity];
-  const title = `${quantity.title}, ${places.get(place).title}, ${curves.family}`;
+function panelOf(setup) {
+  const series = seriesAt(setup);
+  const quantity = quantities.get(curves.quantity);
+  const title = `${quantity.title}, ${setups.get(setup).title}, ${curves.family}`;
   const caption = make("figcaption", { class: "lacking" });
   const chart = series.length ? chartAt(title, series, quantity.axis) : null;
   const buttons = () =>
     chartButtons(chart, {
       title,
       about: () => caption.textContent,
-      name: `${place}-${curves.quantity}-${curves.family}`,
+      name: `${setup}-${curves.quantity}-${curves.family}`,
       zooms: [lastHalf(chart)],
     });
   const element = make(
     "figure",
-    { class: "panel", "data-place": place },
+    { class: "panel", "data-setup": setup },
     make(
       "div",
       { class: "panel-head" },
       make(
         "h3",
         {},
-        places.get(place).title,
+        setups.get(setup).title,
         make("span", { class: "muted block" }, `${quantity.title}, ${curves.family}`),
       ),
       chart ? buttons() : null,
     ),
-    chart ? chart.element : make("p", { class: "empty" }, whyEmpty(place)),
+    chart ? chart.element : make("p", { class: "empty" }, whyEmpty(setup)),
     caption,
   );
-  return { series, chart, caption, element };
+  return { setup, series, chart, caption, element };
 }
 
-function whyEmpty(place) {
+function whyEmpty(setup) {
   if (curves.length) return `No runs of ${curves.length} epochs.`;
-  return placesWithRuns(curves.family).includes(place) ? "No run wrote this quantity." : "No runs yet.";
+  return setupsWithRuns(curves.family).includes(setup) ? "No run wrote this quantity." : "No runs yet.";
 }
 
 function chartAt(title, series, axis) {
@@ -261,6 +264,6 @@ function chartAt(title, series, axis) {
     series,
     stops: epochsUpTo(longest),
     last: Math.min(longest, curves.like?.epochs ?? longest),
-    height: curves.places.length === 1 ? 440 : 340,
+    height: curves.setups.length === 1 ? 440 : 340,
   });
 }

@@ -14,7 +14,7 @@ function functionPanel(figure, { name, title, setting, series, ...rest }) {
     series: series.map(({ values, ...entry }) => ({
       ...entry,
       key: entry.title,
-      curve: { mean: values, low: values, high: values },
+      curve: { mean: values },
     })),
     ...rest,
   });

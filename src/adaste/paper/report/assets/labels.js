@@ -19,12 +19,3 @@ function lengthsNote(series) {
   const lengths = lengthsAmong(series);
   return lengths.length > 1 ? `Runs of ${lengths.join(" and ")} epochs stand side by side.` : "";
 }
-
-/* Parted by semicolons: names hold commas. */
-const titlesIn = (family, methods) =>
-  methods
-    .map((name) => methodOf(family, name)?.title ?? `${titleAnywhere(name)} (no recipe in this family)`)
-    .join("; ");
-
-const titleAnywhere = (method) =>
-  report.families.flatMap(({ methods }) => methods).find(({ name }) => name === method).title;

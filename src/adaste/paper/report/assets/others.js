@@ -17,7 +17,7 @@ function renderOthers() {
       ),
     ),
   );
-  if (!report.paper || report.runs.some((run) => run.addresses.length)) find("table-list").after(block);
+  if (!report.paper || report.runs.some((run) => run.cells.length)) find("table-list").after(block);
   else find("table-controls").before(block);
 }
 
@@ -45,13 +45,11 @@ function settingOf(setting, list) {
   ];
 }
 
-const runsOfOther = ({ cell }) => cell.runs.map((digest) => runs.get(digest));
-
 /* One curve per recipe of a quantity that can be chosen; what is switched off stays so. */
 function ownCurves(setting, list) {
   const holder = make("div", { class: "own-curves" });
   const shown = new Set(list.map(keyOfOther));
-  const known = Object.keys(QUANTITIES).filter((name) => seriesOf(list, name).length);
+  const known = report.quantities.filter(({ name }) => seriesOf(list, name).length);
   const render = (quantity) =>
     keepingFocus(holder, () =>
       holder.replaceChildren(
@@ -60,7 +58,7 @@ function ownCurves(setting, list) {
           { class: "controls" },
           choice(
             "Quantity",
-            known.map((name) => [name, QUANTITIES[name].title]),
+            known.map(({ name, title }) => [name, title]),
             quantity,
             render,
           ),
@@ -68,19 +66,21 @@ function ownCurves(setting, list) {
         make("div", { class: "panels single" }, ownPanel(setting, list, quantity, shown)),
       ),
     );
-  render(known[0]);
+  render(known[0].name);
   return holder;
 }
 
+const recipeWith = (digest) => report.recipes.find((recipe) => recipe.runs.includes(digest));
+
 const seriesOf = (list, quantity) =>
   list.flatMap((other, index) => {
-    const curve = curveOf(runsOfOther(other), quantity);
+    const curve = curveOf(recipeWith(keyOfOther(other)), quantity);
     const { title, cell } = other;
     return curve ? [{ key: keyOfOther(other), title, slot: slotOf(index), curve, length: cell.epochs }] : [];
   });
 
 function ownPanel(setting, list, quantity, shown) {
-  const { title, axis } = QUANTITIES[quantity];
+  const { title, axis } = quantities.get(quantity);
   const series = seriesOf(list, quantity);
   const longest = Math.max(...series.map(({ length }) => length));
   const chart = new Chart({
@@ -110,7 +110,7 @@ function ownPanel(setting, list, quantity, shown) {
 function recipeSheet(digest) {
   const other = report.others.find((entry) => keyOfOther(entry) === digest);
   if (!other) return unknown("recipe");
-  const list = runsOfOther(other);
+  const list = runsOf(other.cell);
   return [
     sheetHead(other.title, other.setting),
     cellRuns(list, other.cell.epochs, `${other.title}, ${other.setting}, ${other.cell.epochs} epochs`),

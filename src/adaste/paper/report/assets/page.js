@@ -44,7 +44,7 @@ function renderFacts() {
   const possible = boxes.filter((cells) => cells !== null);
   const seconds = report.runs.reduce((sum, run) => sum + (run.seconds ?? 0), 0);
   const epochs = report.runs.reduce((sum, run) => sum + run.epochs, 0);
-  const others = report.runs.filter((run) => !run.addresses.length).length;
+  const others = report.runs.filter((run) => !run.cells.length).length;
   const cells = `${possible.filter((cells) => cells.length).length} of ${possible.length}`;
   find("facts").append(
     ...factsOf([

@@ -4,8 +4,9 @@
 function reachOf(series, stops, [first, last]) {
   let [low, high] = [Infinity, -Infinity];
   for (const { curve } of series) {
+    const { mean, low: lower = mean, high: upper = mean } = curve;
     stops.forEach((stop, index) => {
-      const [least, most] = [curve.low[index] ?? null, curve.high[index] ?? null];
+      const [least, most] = [lower[index] ?? null, upper[index] ?? null];
       if (least === null || stop <= first || stop >= last) return;
       low = Math.min(low, least);
       high = Math.max(high, most);

@@ -3,8 +3,8 @@
 const listing = { text: "", order: { column: null, turned: false } };
 
 function renderRuns() {
-  const known = report.runs.filter((run) => run.addresses.length);
-  const others = report.runs.filter((run) => !run.addresses.length);
+  const known = report.runs.filter((run) => run.cells.length);
+  const others = report.runs.filter((run) => !run.cells.length);
   const field = make("input", {
     type: "search",
     id: "filter",
@@ -31,7 +31,7 @@ function renderRuns() {
 }
 
 const wordsOf = (run) =>
-  [...titleOf(run), ...run.addresses.flat(), run.folder, run.digest, `seed ${run.seed}`, `${run.epochs} epochs`]
+  [...run.title, ...run.cells.flat(), run.folder, run.digest, `seed ${run.seed}`, `${run.epochs} epochs`]
     .join(" ")
     .toLowerCase();
 
@@ -50,10 +50,10 @@ function runTable(title, about, list, count) {
   );
 }
 
-const familiesOf = (run) => [...new Set(run.addresses.map(([family]) => family))].join(", ") || "none";
+const familiesOf = (run) => [...new Set(run.cells.map(([family]) => family))].join(", ") || "none";
 
 const RUN_COLUMNS = [
-  { name: "Run", value: (run) => titleOf(run).join(" "), text: null },
+  { name: "Run", value: (run) => run.title.join(" "), text: null },
   { name: "Families", value: familiesOf, text: familiesOf },
   { name: "Seed", value: (run) => run.seed, text: (run) => run.seed },
   { name: "Epochs", value: (run) => run.epochs, text: (run) => run.epochs },
@@ -65,7 +65,7 @@ const RUN_COLUMNS = [
 const isUseful = ({ name }) => report.paper || name !== "Families";
 
 function runRow(run) {
-  const [method, place] = titleOf(run);
+  const [method, setup] = run.title;
   return make(
     "tr",
     {},
@@ -73,7 +73,7 @@ function runRow(run) {
       "th",
       { scope: "row" },
       make("a", { href: `#run/${run.digest}` }, method),
-      make("span", { class: "muted block" }, run.addresses.length ? place : run.folder),
+      make("span", { class: "muted block" }, run.cells.length ? setup : run.folder),
     ),
     RUN_COLUMNS.filter(({ text }) => text)
       .filter(isUseful)

@@ -69,21 +69,21 @@ function unknown(what) {
   return [sheetHead(`No such ${what}`, "The address names nothing in this report.")];
 }
 
-function cellSheet(family, method, place) {
-  const lengths = families.has(family) && places.has(place) ? lengthsOf(family, place, method) : [];
+function cellSheet(family, method, setup) {
+  const lengths = families.has(family) && setups.has(setup) ? lengthsOf(family, setup, method) : [];
   if (!lengths.length) return unknown("cell");
   const rows = report.tables
     .filter((table) => table.families.includes(family))
-    .flatMap((table) => table.rows.filter((row) => row.method === method && row.published[place]));
+    .flatMap((table) => table.rows.filter((row) => row.method === method && row.published[setup]));
   const told = [
     ...new Set(
-      rows.map((row) => `${accuracy(row.published[place][0])}${spreadText(row.published[place][1])}${row.mark}`),
+      rows.map((row) => `${accuracy(row.published[setup][0])}${spreadText(row.published[setup][1])}${row.mark}`),
     ),
   ];
   return [
     sheetHead(
       methodOf(family, method).title,
-      `${places.get(place).title}, family ${family}: ${families.get(family).about}`,
+      `${setups.get(setup).title}, family ${family}: ${families.get(family).about}`,
     ),
     make(
       "dl",
@@ -95,9 +95,9 @@ function cellSheet(family, method, place) {
     ),
     lengths.map((length) =>
       cellRuns(
-        runsOf(family, place, method, length),
+        runsOf(recipeOf([family, setup, method], length)),
         length,
-        `${methodOf(family, method).title}, ${places.get(place).title}, ${family}, ${length} epochs`,
+        `${methodOf(family, method).title}, ${setups.get(setup).title}, ${family}, ${length} epochs`,
       ),
     ),
   ];
@@ -109,7 +109,7 @@ function cellRuns(list, length, of) {
     key: run.digest,
     title: `seed ${run.seed}`,
     slot: slotOf(index),
-    curve: curveOf([run], "test_accuracy"),
+    curve: curveOfRun(run, "test_accuracy"),
   }));
   const columns = ["Run", "Last", "Best", "Best epoch", "Time", "Hardware"];
   const row = (run) =>
@@ -124,7 +124,7 @@ function cellRuns(list, length, of) {
   return [
     make("h3", {}, `${plural(list.length, "run")} of ${length} epochs`),
     listTable(`Runs of ${length} epochs`, columns, list.map(row)),
-    chartFigure("Test accuracy", of, QUANTITIES.test_accuracy.axis, series, length, `runs-${list[0].digest}`),
+    chartFigure("Test accuracy", of, quantities.get("test_accuracy").axis, series, length, `runs-${list[0].digest}`),
   ];
 }
 
@@ -141,12 +141,12 @@ function chartFigure(title, of, axis, series, epochs, name) {
 function runSheet(digest) {
   const run = runs.get(digest);
   if (!run) return unknown("run");
-  const [method, place] = titleOf(run);
-  const cells = run.addresses.map(([family, name, where]) =>
+  const [method, setup] = run.title;
+  const cells = run.cells.map(([family, name, where]) =>
     make("a", { href: `#cell/${family}/${name}/${where}` }, `${family} / ${methodOf(family, name).title}`),
   );
   return [
-    sheetHead(method, `${place}, seed ${run.seed}`),
+    sheetHead(method, `${setup}, seed ${run.seed}`),
     make(
       "dl",
       { class: "facts" },
@@ -181,7 +181,7 @@ const SPLITS = ["test", "training", "held out"];
 function runCharts(run) {
   const one = (title, axis, quantities) => {
     const series = quantities.flatMap(([name, key]) => {
-      const curve = curveOf([run], name);
+      const curve = curveOfRun(run, name);
       return curve ? [{ key: name, title: key, slot: slotOf(Math.max(0, SPLITS.indexOf(key))), curve }] : [];
     });
     const name = `${run.digest}-${quantities[0][0]}`;
@@ -197,9 +197,9 @@ function runCharts(run) {
       ["loss", "training"],
       ["test_loss", "test"],
     ]),
-    one("Flips per epoch", QUANTITIES.flipped.axis, [["flipped", "flips"]]),
-    one("Mean |latent|", DETAILS.latent.axis, [["latent", "latent"]]),
-    one("Learning rate", DETAILS.lr.axis, [["lr", "rate"]]),
+    one("Flips per epoch", quantities.get("flipped").axis, [["flipped", "flips"]]),
+    one("Mean |latent|", "mean |latent|", [["latent", "latent"]]),
+    one("Learning rate", "learning rate", [["lr", "rate"]]),
   ];
 }
 

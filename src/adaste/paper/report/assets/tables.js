@@ -43,7 +43,7 @@ const isPublished = (table) => table.rows.some((row) => Object.keys(row.publishe
 
 function tableOf(table) {
   const chosen = table.families.includes(tables.family) ? [tables.family] : table.families;
-  const shape = table.places.length === 1 && !isPublished(table) ? listed : gridded;
+  const shape = table.setups.length === 1 && !isPublished(table) ? listed : gridded;
   return make(
     "div",
     { class: "table-block", id: table.name },
@@ -58,7 +58,7 @@ function tableOf(table) {
 function mixedNote(table, chosen) {
   const length = lengthOf(table, chosen);
   const picked = table.rows.flatMap((row) =>
-    chosen.flatMap((family) => table.places.map((place) => pick(row, place, family, length).cell)),
+    chosen.flatMap((family) => table.setups.map((setup) => pick(row, setup, family, length).cell)),
   );
   const lengths = [...new Set(picked.filter(Boolean).map(({ epochs }) => epochs))].sort((one, other) => other - one);
   return lengths.length < 2
@@ -71,26 +71,20 @@ function mixedNote(table, chosen) {
       );
 }
 
-/* How many cells have runs of each length, the longest first. */
-function lengthsIn(table, chosen) {
-  const counts = new Map();
-  for (const row of table.rows)
-    for (const family of chosen)
-      for (const { epochs } of Object.values(row.cells[family]).flatMap((cells) => cells ?? []))
-        counts.set(epochs, (counts.get(epochs) ?? 0) + 1);
-  return [...counts].sort(([one], [other]) => other - one);
-}
+/* Of all runs in the table, the longest first. */
+const lengthsIn = (table, chosen) => {
+  const cells = table.rows.flatMap((row) => chosen.flatMap((family) => Object.values(row.cells[family]).flat()));
+  return [...new Set(cells.filter(Boolean).map(({ epochs }) => epochs))].sort((one, other) => other - one);
+};
 
-/* Beside published numbers the longest runs count. Where rows are compared with each other, all have one length. */
+/* The one that was chosen, null for the longest of each cell; else the table's own. */
 function lengthOf(table, chosen) {
-  const lengths = lengthsIn(table, chosen);
   const wanted = tables.lengths[table.name];
-  if (wanted === null || lengths.some(([epochs]) => epochs === wanted)) return wanted;
-  return isPublished(table) ? null : (lengths.sort(([, one], [, other]) => other - one)[0]?.[0] ?? null);
+  return wanted === null || lengthsIn(table, chosen).includes(wanted) ? wanted : table.length;
 }
 
 function tableLengths(table, chosen) {
-  const lengths = lengthsIn(table, chosen).map(([epochs]) => epochs);
+  const lengths = lengthsIn(table, chosen);
   if (lengths.length < 2) return null;
   const current = lengthOf(table, chosen);
   const choose = (value) => {
@@ -108,8 +102,8 @@ function tableLengths(table, chosen) {
 }
 
 /* The cell of the length in force, and all others. */
-function pick(row, place, family, length) {
-  const cells = row.cells[family][place] ?? [];
+function pick(row, setup, family, length) {
+  const cells = row.cells[family][setup] ?? [];
   const cell = length === null ? cells[0] : cells.find(({ epochs }) => epochs === length);
   return { cell, others: cells.filter((other) => other !== cell) };
 }
@@ -125,9 +119,9 @@ function gridded(table, chosen) {
       "colgroup",
       {},
       make("col", { class: "methods" }),
-      table.places.map(() => make("col")),
+      table.setups.map(() => make("col")),
     ),
-    tableHead(["Method", ...table.places.map((name) => places.get(name).title)]),
+    tableHead(["Method", ...table.setups.map((name) => setups.get(name).title)]),
     make(
       "tbody",
       {},
@@ -136,36 +130,36 @@ function gridded(table, chosen) {
           "tr",
           { "data-method": row.method },
           marked(row),
-          table.places.map((place) => make("td", { "data-place": place }, boxOf(row, place, chosen, length))),
+          table.setups.map((setup) => make("td", { "data-setup": setup }, boxOf(row, setup, chosen, length))),
         ),
       ),
     ),
   );
-  made.style.minWidth = `${132 + 188 * table.places.length}px`; // narrower than that, it scrolls in its box
+  made.style.minWidth = `${132 + 188 * table.setups.length}px`; // narrower than that, it scrolls in its box
   return made;
 }
 
 /* The contents of one box: a line or a block for each family, and what was published. */
-function boxOf(row, place, chosen, length) {
-  const [value, spread] = row.published[place] ?? [null, null];
+function boxOf(row, setup, chosen, length) {
+  const [value, spread] = row.published[setup] ?? [null, null];
   const published = make(
     "span",
     { class: "published" },
     value === null ? "not published" : `published ${accuracy(value)}${spreadText(spread)}`,
   );
-  if (chosen.length === 1) return cellOf(row, place, chosen[0], length, null, published);
+  if (chosen.length === 1) return cellOf(row, setup, chosen[0], length, null, published);
   return [
     make("p", { class: "cell over-all" }, published),
-    chosen.map((family) => cellOf(row, place, family, length, make("span", { class: "family" }, family), null)),
+    chosen.map((family) => cellOf(row, setup, family, length, make("span", { class: "family" }, family), null)),
   ];
 }
 
 const spreadText = (spread) => (spread === null ? "" : ` ±${THIN}${accuracy(spread)}`);
 
-function cellOf(row, place, family, length, label, published) {
-  const { cell, others } = pick(row, place, family, length);
+function cellOf(row, setup, family, length, label, published) {
+  const { cell, others } = pick(row, setup, family, length);
   if (!cell) {
-    const [word, hint] = row.cells[family][place]
+    const [word, hint] = row.cells[family][setup]
       ? ["missing", "no finished run of this recipe"]
       : ["no recipe", "this family has no recipe for the cell"];
     return make(
@@ -184,9 +178,9 @@ function cellOf(row, place, family, length, label, published) {
     "a",
     {
       class: "cell",
-      href: `#cell/${family}/${row.method}/${place}`,
+      href: `#cell/${family}/${row.method}/${setup}`,
       "data-family": family,
-      "aria-label": spokenCell(row, place, family, cell),
+      "aria-label": spokenCell(row, setup, family, cell),
     },
     label,
     make(
@@ -216,12 +210,12 @@ function differenceOf(difference) {
   );
 }
 
-function spokenCell(row, place, family, cell) {
+function spokenCell(row, setup, family, cell) {
   const { mean, difference } = cell[tables.epoch];
   const beside = difference === null ? "" : `, ${signed(difference)} points from the published number`;
   const reached = `${accuracy(mean)} percent in the ${tables.epoch} epoch${beside}`;
   const counts = `${plural(cell.runs.length, "run")} of ${cell.epochs} epochs`;
-  return `${row.title}, ${places.get(place).title}, ${family}: ${reached}, ${counts}. Show runs`;
+  return `${row.title}, ${setups.get(setup).title}, ${family}: ${reached}, ${counts}. Show runs`;
 }
 
 /* The parts of a cell as columns. */
@@ -243,21 +237,21 @@ const CELL_VALUES = [
   (cell) => cell.seconds,
 ];
 
-/* One place and nothing published: the parts of a cell become columns. */
+/* One setup and nothing published: the parts of a cell become columns. */
 function listed(table, [family]) {
-  const [place] = table.places;
+  const [setup] = table.setups;
   const length = lengthOf(table, [family]);
   return make(
     "table",
     { class: "list" },
-    make("caption", {}, `${places.get(place).title}, family ${family}`),
+    make("caption", {}, `${setups.get(setup).title}, family ${family}`),
     tableHead(["Variant", ...CELL_COLUMNS]),
     make(
       "tbody",
       {},
       table.rows.map((row) => {
-        const { cell, others } = pick(row, place, family, length);
-        const href = `#cell/${family}/${row.method}/${place}`;
+        const { cell, others } = pick(row, setup, family, length);
+        const href = `#cell/${family}/${row.method}/${setup}`;
         const title = cell || others.length ? make("a", { href }, row.title) : row.title;
         return make(
           "tr",

@@ -1,20 +1,109 @@
-"""Figures of accuracies: of all methods at a place, and of the ablation."""
+"""The figures of runs, drawn with matplotlib in colours that colour-blind readers can tell apart."""
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
-from adaste.paper.cells import Cell, cells_of, of_one_length
-from adaste.paper.collection import Run
+from adaste.paper.cells import Cell, cells_of, cells_of_one_length
 from adaste.paper.drawing import in_style
-from adaste.paper.published import QUOTED, RERUN
-from adaste.paper.report.canvas.looks import GREY, LOOK, entitle
-from adaste.paper.report.cell_format import number, summary
-from adaste.paper.setups import Place
-from adaste.paper.tables import Table
+from adaste.paper.families import Family
+from adaste.paper.figures import Curve, Figure, Panel, curves_of, label, note_on_lengths
+from adaste.paper.index import Run
+from adaste.paper.report.cell_format import display_name, number, summary
+from adaste.paper.setups import Setup
+from adaste.paper.tables import QUOTED, RERUN, Table
+
+LOOK: Mapping[str, Any] = MappingProxyType(
+    {
+        "axes.titlesize": 10.5,
+        "figure.titlesize": 11.5,
+        "figure.titleweight": "bold",
+        "font.size": 9.5,
+        "grid.color": "#e8e8e8",
+        "legend.fontsize": 8.5,
+    }
+)
+"""For figures with a title of their own above the panels."""
+
+GREY = "#767676"
+
+
+def entitle(drawing: Drawing, title: str) -> None:
+    """Put a title on the left above all panels."""
+    drawing.suptitle(title, x=0.01, ha="left")
+
+
+LOOKS = MappingProxyType(
+    {
+        "full-precision": ("#555555", (0, (2.5, 1))),
+        "binaryconnect": ("#56b4e9", (0, (4, 1.5))),
+        "md-tanh-s": ("#e69f00", (0, (1, 1))),
+        "bayesbinn": ("#8a4f7d", (0, (6, 1.5, 1, 1.5))),
+        "adaste": ("#f0746e", "-"),
+        "adaste-annealed": ("#b2001d", "-"),
+    }
+)
+"""Colour and dashes of the methods in figures of curves."""
+
+AXES = MappingProxyType({"test_accuracy": "test accuracy (%)", "loss": "training loss"})
+
+
+def draw_figure(figure: Figure, family: Family, runs: Sequence[Run]) -> Drawing | None:
+    """Return a figure of the paper with the runs of one family; None if there are none."""
+    panels = [(panel, curves_of(figure, panel, family, runs)) for panel in figure.panels]
+    every = [curve for _, curves in panels for curve in curves]
+    if not any(curve.count for curve in every):
+        return None
+    lines = math.ceil(len(panels) / 2)
+    with in_style(LOOK):
+        drawing = Drawing(figsize=(9.6, 0.7 + 4.0 * lines), layout="constrained")
+        for axes, (panel, curves) in zip(drawing.subplots(lines, 2, squeeze=False).flat, panels, strict=True):
+            _draw_panel(axes, panel, curves, every)
+        note = note_on_lengths(figure, every)
+        title = f"{display_name(figure.name)}: {figure.title} (family {family.name})"
+        entitle(drawing, f"{title}\n{note}" if note else title)
+    return drawing
+
+
+def _draw_panel(axes: Axes, panel: Panel, curves: Sequence[Curve], every: Sequence[Curve]) -> None:
+    for curve in curves:
+        colour, dashes = LOOKS[curve.method]
+        named = label(curve, every)
+        if not curve.count:
+            axes.plot([], [], color=GREY, linestyle=":", linewidth=1, label=named)
+            continue
+        axes.plot(curve.epochs, curve.mean, color=colour, linestyle=dashes, linewidth=1.6, label=named)
+        if curve.count > 1:
+            axes.fill_between(curve.epochs, curve.least, curve.most, color=colour, alpha=0.18, linewidth=0)
+    axes.set(title=panel.setup.title, xlabel="epoch", ylabel=AXES[panel.quantity])
+    drawn = [curve for curve in curves if curve.count]
+    if drawn:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        axes.set_xlim(left=0)
+        _leave_out_the_first_epochs(axes, drawn, rising=panel.quantity == "test_accuracy")
+    else:
+        axes.set(xticks=[], yticks=[])
+    # Below the panel: inside it there is not always a place without curves.
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
+
+
+def _leave_out_the_first_epochs(axes: Axes, curves: Sequence[Curve], *, rising: bool) -> None:
+    """Begin the scale where the worst curve is after a tenth of its way: before that all of them are far from it."""
+    worst = [(min if rising else max)(curve.mean[len(curve.mean) // 10 :]) for curve in curves]
+    best = [(max if rising else min)(curve.most if rising else curve.least) for curve in curves]
+    start, end = (min(worst), max(best)) if rising else (max(worst), min(best))
+    room = 0.04 * abs(end - start) or 1.0
+    low, high = min(start, end) - room, max(start, end) + room
+    axes.set_ylim(low, high)
+    if not all(low <= value <= high for curve in curves for value in curve.mean):
+        axes.set_ylabel(f"{axes.get_ylabel()}, first epochs cut off")
+
 
 FAMILY_LOOKS = MappingProxyType(
     {"paper": ("#009e73", "s"), "released": ("#0072b2", "o"), "ours": ("#d55e00", "D"), "ablation": ("#0072b2", "o")}
@@ -27,22 +116,22 @@ PUBLISHED_TITLES = MappingProxyType(
 )
 
 
-def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | None:
-    """The accuracy of every method at a place: filled marks are runs, the larger the longer, hollow ones published."""
+def draw_overview(table: Table, setup: Setup, runs: Sequence[Run]) -> Drawing | None:
+    """Return a figure of every method in a setup: filled marks are runs, larger if longer, hollow ones published."""
     rows = {row.method: row for row in reversed(table.rows)}
     methods = list(dict.fromkeys(row.method for row in table.rows))
     found = {
         (family.name, method): cells
         for family in table.families
         for method in methods
-        if (cells := cells_of(runs, family, rows[method], place))
+        if (cells := cells_of(runs, family, rows[method], setup))
     }
     if not found:
         return None
     with in_style(LOOK):
         drawing = Drawing(figsize=(7.6, 1.5 + 0.36 * len(methods)), layout="constrained")
         axes = drawing.subplots()
-        published = _draw_published(axes, table, place, methods)
+        published = _draw_published(axes, table, setup, methods)
         lasts = [run.result.last_accuracy for cells in found.values() for cell in cells for run in cell.runs]
         known = published or lasts
         low = min(known) - max(2, 0.15 * (max(known) - min(known)))  # room for the numbers of arrows
@@ -58,16 +147,16 @@ def draw_overview(table: Table, place: Place, runs: Sequence[Run]) -> Drawing | 
         axes.set(xlabel="test accuracy (%), last epoch: mean, least and most over seeds")
         axes.set_yticks(range(len(methods)), names)
         axes.grid(visible=False, axis="y")
-        handles = [*_family_handles(sizes), *_published_handles(table, place)]
+        handles = [*_family_handles(sizes), *_published_handles(table, setup)]
         drawing.legend(handles=handles, loc="outside lower center", ncols=3)
-        entitle(drawing, f"{place.title}: test accuracy of every method")
+        entitle(drawing, f"{setup.title}: test accuracy of every method")
     return drawing
 
 
-def _draw_published(axes: Axes, table: Table, place: Place, methods: Sequence[str]) -> list[float]:
+def _draw_published(axes: Axes, table: Table, setup: Setup, methods: Sequence[str]) -> list[float]:
     numbers = []
     for row in table.rows:
-        there = row.published.get(place.name)
+        there = row.published.get(setup.name)
         if there is not None:
             numbers.append(there.accuracy)
             axes.plot(
@@ -83,19 +172,19 @@ def _draw_published(axes: Axes, table: Table, place: Place, methods: Sequence[st
 
 
 def _sizes(found: Mapping[tuple[str, str], Sequence[Cell]]) -> dict[tuple[str, int], float]:
-    """How large the marks of a family's runs of one length are."""
+    """Return the size of the marks by family and length of run."""
     lengths: dict[str, set[int]] = {}
     for (family, _), cells in found.items():
         lengths.setdefault(family, set()).update(cell.epochs for cell in cells)
     return {
-        (family, epochs): 4.5 + 2.5 * place
+        (family, epochs): 4.5 + 2.5 * setup
         for family, known in lengths.items()
-        for place, epochs in enumerate(sorted(known))
+        for setup, epochs in enumerate(sorted(known))
     }
 
 
 def _draw_cell(axes: Axes, cell: Cell, height: float, family: str, size: float, low: float) -> None:
-    """A mark at the mean and a line from the least to the most; an arrow at the edge for what lies beyond it."""
+    """Draw a mark at the mean and a line from least to most; an arrow if it lies beyond the edge."""
     colour, mark = FAMILY_LOOKS[family]
     lasts = [run.result.last_accuracy for run in cell.runs]
     if cell.last.mean < low:
@@ -123,8 +212,8 @@ def _family_handles(sizes: Mapping[tuple[str, int], float]) -> list[Line2D]:
     return handles
 
 
-def _published_handles(table: Table, place: Place) -> list[Line2D]:
-    marks = dict.fromkeys(row.mark for row in table.rows if place.name in row.published)
+def _published_handles(table: Table, setup: Setup) -> list[Line2D]:
+    marks = dict.fromkeys(row.mark for row in table.rows if setup.name in row.published)
     return [
         Line2D(
             [],
@@ -141,9 +230,9 @@ def _published_handles(table: Table, place: Place) -> list[Line2D]:
 
 
 def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
-    """The rows of the ablation by their accuracy; None where there is no run of it."""
-    (family,), (place,) = table.families, table.places
-    cells = of_one_length([cells_of(runs, family, row, place) for row in table.rows])
+    """Return a figure of the ablation; None if there is no run of it."""
+    (family,), (setup,) = table.families, table.setups
+    cells = cells_of_one_length([cells_of(runs, family, row, setup) for row in table.rows])
     made = [cell for cell in cells if cell is not None]
     if not made:
         return None
@@ -170,5 +259,5 @@ def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
         axes.set_xticks(range(0, 101, 20))
         axes.grid(visible=False, axis="y")
         counts = " to ".join(str(count) for count in sorted({min(c.count for c in made), max(c.count for c in made)}))
-        entitle(drawing, f"{table.title}: {place.title} ({made[0].epochs} epochs, n = {counts})")
+        entitle(drawing, f"{table.title}: {setup.title} ({made[0].epochs} epochs, n = {counts})")
     return drawing

@@ -7,28 +7,28 @@ from typing import Any
 from adaste.estimators import AdaSTE, StraightThrough
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Geometric
-from adaste.paper.collection import Run
-from adaste.paper.custom_recipes import others_of
+from adaste.paper.cells import custom_recipes_of
+from adaste.paper.index import Run
 from adaste.recipes.recipe import Recipe
 from support.paper_runs import a_recipe, a_run
 
-PLACE = "cifar10-resnet18"
+SETUP = "cifar10-resnet18"
 
 
 def own(recipe: Recipe | None = None, *, folder: str = "mine-{digest}", **changes: Any) -> Run:
     """A run of a recipe that no table has."""
-    usual = dataclasses.replace(recipe or a_recipe("ours", "adaste", PLACE), label_smoothing=0.123)
+    usual = dataclasses.replace(recipe or a_recipe("ours", "adaste", SETUP), label_smoothing=0.123)
     run = a_run(dataclasses.replace(usual, **changes), 90.0)
-    assert not run.addresses
+    assert not run.cell_ids
     return dataclasses.replace(run, folder=Path("runs") / folder.format(digest=run.digest))
 
 
 def titles(*runs: Run) -> list[str]:
-    return [other.title for other in others_of(runs)]
+    return [other.title for other in custom_recipes_of(runs)]
 
 
 def test_runs_that_differ_in_their_seeds_alone_are_told_together() -> None:
-    (other,) = others_of([own(seed=1), own(), own(seed=2)])
+    (other,) = custom_recipes_of([own(seed=1), own(), own(seed=2)])
     assert [run.recipe.seed for run in other.cell.runs] == [0, 1, 2]
     assert (other.title, other.setting) == ("mine", "cifar10 ResNet")
 
@@ -36,12 +36,12 @@ def test_runs_that_differ_in_their_seeds_alone_are_told_together() -> None:
 def test_seeds_of_noise_are_seeds_too_where_they_follow_that_of_the_recipe() -> None:
     noisy = StraightThrough(noise=Noise(0))
     following = own(estimator=noisy), own(estimator=StraightThrough(noise=Noise(1)), seed=1)
-    assert len(others_of(following)) == 1
-    assert len(others_of([following[0], own(estimator=noisy, seed=1)])) == 2
+    assert len(custom_recipes_of(following)) == 1
+    assert len(custom_recipes_of([following[0], own(estimator=noisy, seed=1)])) == 2
 
 
 def test_runs_of_the_tables_are_no_others() -> None:
-    assert others_of([a_run(a_recipe("ours", "adaste", PLACE), 90.0)]) == []
+    assert custom_recipes_of([a_run(a_recipe("ours", "adaste", SETUP), 90.0)]) == []
 
 
 def test_recipes_of_one_name_are_told_by_what_they_differ_in() -> None:
@@ -59,19 +59,22 @@ def test_recipes_of_one_name_are_told_by_what_they_differ_in() -> None:
 
 
 def test_a_recipe_that_has_the_name_of_a_cell_is_told_by_what_differs_from_the_recipe_of_that_cell() -> None:
-    name = f"ours-{PLACE}-adaste"
+    name = f"ours-{SETUP}-adaste"
     assert titles(own(folder=f"{name}-{{digest}}")) == [f"{name} (label_smoothing=0.123)"]
     assert titles(own(folder=f"{name}-{{digest}}", batch=64), own(folder=f"{name}-{{digest}}", batch=100)) == [
         f"{name} (batch=100, label_smoothing=0.123)",
         f"{name} (batch=64, label_smoothing=0.123)",
     ]
-    assert titles(own(folder=f"ours-{PLACE}-nothing-{{digest}}")) == [f"ours-{PLACE}-nothing"]
+    assert titles(own(folder=f"ours-{SETUP}-nothing-{{digest}}")) == [f"ours-{SETUP}-nothing"]
 
 
 def test_recipes_of_two_names_or_lengths_need_no_settings_to_tell_them() -> None:
     assert titles(own(batch=64, folder="one-{digest}"), own(folder="two-{digest}")) == ["one", "two"]
-    longer = own(a_recipe("ours", "adaste", PLACE, epochs=6))
-    assert [(other.title, other.cell.epochs) for other in others_of([own(), longer])] == [("mine", 6), ("mine", 3)]
+    longer = own(a_recipe("ours", "adaste", SETUP, epochs=6))
+    assert [(other.title, other.cell.epochs) for other in custom_recipes_of([own(), longer])] == [
+        ("mine", 6),
+        ("mine", 3),
+    ]
 
 
 def test_where_every_run_has_a_name_of_its_own_the_method_names_them() -> None:

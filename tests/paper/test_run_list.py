@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from adaste.paper.cell_ids import addresses_of
 from adaste.paper.figures import FIGURES
 from adaste.paper.run_list import targets, tasks
-from adaste.paper.tables import FAMILIES, TABLES
+from adaste.paper.tables import FAMILIES, TABLES, cell_ids_of
 
 pytestmark = pytest.mark.slow
 
@@ -17,13 +16,13 @@ PAPER, RELEASED, OURS, ABLATION = (FAMILIES[name] for name in ("paper", "release
 
 def test_a_table_needs_a_run_per_method_and_setting_of_every_family_that_has_a_recipe() -> None:
     wanted = {
-        (family.name, row.method, place.name)
+        (family.name, row.method, setup.name)
         for family in TABLES["table1"].families
         for row in TABLES["table1"].rows
-        for place in TABLES["table1"].places
-        if family.has(row.method, place)
+        for setup in TABLES["table1"].setups
+        if family.has(row.method, setup)
     }
-    found = {tuple(address) for task in tasks("table1") for address in addresses_of(task.recipe)}
+    found = {tuple(cell_id) for task in tasks("table1") for cell_id in cell_ids_of(task.recipe)}
     assert wanted <= found
 
 
@@ -53,7 +52,7 @@ def test_settings_methods_families_seeds_and_length_can_be_chosen() -> None:
 
 
 def test_the_beginning_of_a_name_chooses_several_settings_and_nothing_that_only_looks_like_it() -> None:
-    assert {task.place.name for task in tasks("table1", only=["cifar10"])} == {"cifar10-vgg16", "cifar10-resnet18"}
+    assert {task.setup.name for task in tasks("table1", only=["cifar10"])} == {"cifar10-vgg16", "cifar10-resnet18"}
 
 
 def test_a_figure_has_its_own_length_and_the_released_recipes_unless_told_otherwise() -> None:
@@ -66,18 +65,18 @@ def test_a_figure_has_its_own_length_and_the_released_recipes_unless_told_otherw
 
 
 def test_an_hour_of_estimated_work_is_more_for_larger_images_and_longer_runs() -> None:
-    def hours(target: str, place: str, epochs: int) -> float:
-        return sum(task.gpu_hours for task in tasks(target, only=[place], families=[OURS], epochs=epochs))
+    def hours(target: str, setup: str, epochs: int) -> float:
+        return sum(task.gpu_hours for task in tasks(target, only=[setup], families=[OURS], epochs=epochs))
 
     assert hours("table1", "cifar10-resnet18", 120) == pytest.approx(2 * hours("table1", "cifar10-resnet18", 60))
     assert hours("table2", "imagenette-resnet18", 60) > hours("table2", "tiny-imagenet-resnet18", 60)
 
 
 @pytest.mark.parametrize(
-    ("place", "row"), [("cifar10-resnet18", "four ResNet-18 at once"), ("cifar100-vgg16", "VGG-16")]
+    ("setup", "row"), [("cifar10-resnet18", "four ResNet-18 at once"), ("cifar100-vgg16", "VGG-16")]
 )
-def test_the_estimate_is_the_recorded_speed(place: str, row: str) -> None:
-    (one,) = tasks("table1", only=[place], methods=["adaste"], families=[OURS], epochs=60)
+def test_the_estimate_is_the_recorded_speed(setup: str, row: str) -> None:
+    (one,) = tasks("table1", only=[setup], methods=["adaste"], families=[OURS], epochs=60)
     record = json.loads(Path(__file__).parents[2].joinpath("results/benchmarks/training-h200.json").read_text())
     (median,) = (each["epoch_median"] for each in record["rows"] if each["row"] == row)
     assert one.gpu_hours == pytest.approx(60 * median / 3600, rel=1e-3)

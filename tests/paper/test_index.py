@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from adaste import __version__
-from adaste.paper import collection
-from adaste.paper.cell_ids import Address
-from adaste.paper.collection import Run, collect, read_run
+from adaste.paper import index
+from adaste.paper.index import Run, collect, read_run
+from adaste.paper.tables import CellId
 from adaste.runs.folder import read_records
 from adaste.training.records import Record
 from support.paper_runs import a_recipe, a_run, write_run
@@ -43,7 +43,7 @@ def test_a_finished_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert run.recipe == made.recipe and run.digest == made.recipe.digest
     assert (run.records, run.result, run.histogram) == (made.records, made.result, made.histogram)
     assert run.environments == made.environments
-    assert run.addresses == (Address("released", "adaste", "cifar10-resnet18"),)
+    assert run.cell_ids == (CellId("released", "adaste", "cifar10-resnet18"),)
 
 
 def test_runs_are_found_at_any_depth_and_in_order(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_run_that_ends_while_it_is_read_is_unfinished_or_whole(
         (folder / "result.json").write_text(result)
         return found
 
-    monkeypatch.setattr(collection, "read_records", read_and_end)
+    monkeypatch.setattr(index, "read_records", read_and_end)
     assert only_problem(tmp_path) == "not finished: 1 of 3 epochs"
     assert len(collect(tmp_path).runs) == 1
 
@@ -90,7 +90,7 @@ def test_a_run_of_another_recipe_is_kept_without_an_address(tmp_path: Path) -> N
     folder = write_run(made, tmp_path / "one")
     text = (folder / "recipe.json").read_text()
     (folder / "recipe.json").write_text(text.replace('"batch": 128', '"batch": 64'))
-    assert [run.addresses for run in collect(tmp_path).runs] == [()]
+    assert [run.cell_ids for run in collect(tmp_path).runs] == [()]
 
 
 def test_a_run_without_a_histogram_is_whole(tmp_path: Path) -> None:

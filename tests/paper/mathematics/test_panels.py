@@ -9,7 +9,7 @@ import pytest
 
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.mathematics.illustrations import adaptive_slopes, map_curves
-from adaste.paper.report.functions import functions
+from adaste.paper.report.contents import functions
 
 SHORT = 5.1e-4  # four significant digits
 

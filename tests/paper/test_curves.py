@@ -4,19 +4,18 @@ import dataclasses
 
 import pytest
 
-from adaste.paper.collection import Run
 from adaste.paper.families.released import RELEASED
-from adaste.paper.figures import FIGURES, Figure, Panel
-from adaste.paper.report.curves import TITLES, Curve, curves_of, label, note_on_lengths
-from adaste.paper.setups import PLACES
+from adaste.paper.figures import FIGURES, TITLES, Curve, Figure, Panel, curves_of, label, note_on_lengths
+from adaste.paper.index import Run
+from adaste.paper.setups import SETUPS
 from support.paper_runs import a_recipe, a_run
 
-PANEL = Panel(PLACES["cifar10-resnet18"], "test_accuracy", ("bayesbinn", "adaste"))
+PANEL = Panel(SETUPS["cifar10-resnet18"], "test_accuracy", ("bayesbinn", "adaste"))
 FIGURE = Figure("figure0", "A small one", (PANEL,), epochs=3)
 
 
 def run_of(method: str, *accuracies: float | None, seed: int = 0) -> Run:
-    return a_run(a_recipe("released", method, PANEL.place.name, epochs=len(accuracies), seed=seed), accuracies)
+    return a_run(a_recipe("released", method, PANEL.setup.name, epochs=len(accuracies), seed=seed), accuracies)
 
 
 def curves(*runs: Run, panel: Panel = PANEL) -> list[Curve]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from adaste import __version__
 from adaste._util.serial import UnknownKindError, require_types
-from adaste.paper.cell_ids import Address, addresses_of
-from adaste.paper.families.family import Family
-from adaste.paper.setups import Place
+from adaste.paper.families import Family
+from adaste.paper.setups import Setup
+from adaste.paper.tables import CellId, cell_ids_of
 from adaste.recipes.recipe import Recipe
 from adaste.runs.failures import read_problem
 from adaste.runs.folder import Result, best_of, read_histogram, read_recipe, read_records, read_result
@@ -32,10 +32,10 @@ NUMBERS = tuple(field.name for field in fields(Record) if field.name != "method"
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run as its files tell.
+    """A finished run, as read from its folder.
 
     environments  what it ran on, one entry per start.
-    addresses     the cells it belongs to: equal recipes may be in several families. Empty for a run of another recipe.
+    cell_ids     the cells it belongs to: equal recipes may be in several families. Empty for a run of another recipe.
     """
 
     folder: Path
@@ -44,7 +44,7 @@ class Run:
     result: Result
     environments: tuple[dict[str, Any], ...]
     histogram: Histogram | None
-    addresses: tuple[Address, ...]
+    cell_ids: tuple[CellId, ...]
 
     def __post_init__(self) -> None:
         for record in self.records:
@@ -68,13 +68,13 @@ class Run:
         """Of the recipe."""
         return self.recipe.digest
 
-    def belongs_to(self, family: Family, method: str, place: Place) -> bool:
-        """Whether this is a run of the family's recipe for the method at the place."""
-        return Address(family.name, method, place.name) in self.addresses
+    def belongs_to(self, family: Family, method: str, setup: Setup) -> bool:
+        """Return whether this is a run of the family's recipe for the method in the setup."""
+        return CellId(family.name, method, setup.name) in self.cell_ids
 
     @property
     def other_versions(self) -> tuple[str, ...]:
-        """Versions of adaste that made it, but this one."""
+        """The other versions of adaste that made it."""
         return _other_versions(self.environments)
 
 
@@ -100,10 +100,10 @@ class Collection:
     @property
     def shows_paper(self) -> bool:
         """Whether a report has the paper's tables and figures: runs of one's own say nothing in them."""
-        return self.paper or any(run.addresses for run in self.runs)
+        return self.paper or any(run.cell_ids for run in self.runs)
 
     def of_length(self, epochs: int) -> "Collection":
-        """The same with no runs but those of so many epochs."""
+        """Return the runs of that many epochs. Raise ValueError if there are none."""
         runs = tuple(run for run in self.runs if run.recipe.epochs == epochs)
         if not runs:
             lengths = sorted({run.recipe.epochs for run in self.runs})
@@ -113,12 +113,12 @@ class Collection:
 
     @property
     def foreign(self) -> dict[Path, str]:
-        """The folders of runs that another version of adaste has made, with that version: to be named where shown."""
+        """The folders of runs that another version of adaste has made, with that version."""
         return {run.folder: ", ".join(run.other_versions) for run in self.runs if run.other_versions}
 
 
 def collect(root: Path) -> Collection:
-    """All runs in `root` and below. What is unfinished, damaged, there twice or of an unknown recipe is a problem."""
+    """Return all runs in `root` and below; unfinished, damaged, duplicate and unknown ones become problems."""
     if not root.is_dir():
         raise ValueError(f"{root} is no folder: results are folders of runs, as `adaste train` and `study` write them")
     runs, problems = list[Run](), list[Problem]()
@@ -153,7 +153,7 @@ def _why_twice(run: Run, shown: Run, root: Path) -> str:
 
 
 def read_run(folder: Path) -> Run:
-    """The finished run in `folder`; an error that says what is missing or damaged."""
+    """Return the finished run in `folder`. Raise ValueError if something is missing or damaged."""
     recipe = _read_recipe(folder)
     # The result first: a run that is being made writes it last, and where it is there the records are complete.
     result, records = read_result(folder), read_records(folder)
@@ -170,7 +170,7 @@ def read_run(folder: Path) -> Run:
         result=result,
         environments=tuple(_environments(folder / "environment.json")),
         histogram=read_histogram(folder),
-        addresses=addresses_of(recipe),
+        cell_ids=cell_ids_of(recipe),
     )
 
 
@@ -193,7 +193,7 @@ def _read_recipe(folder: Path) -> Recipe:
 
 
 def _require_sound(records: Sequence[Record], result: Result) -> None:
-    """An error where numbers are missing or are none: one such folder must not spoil what the others tell."""
+    """Raise ValueError if numbers are missing or are none: one such folder must not spoil the report."""
     require_types(result)
     if [record.epoch for record in records] != list(range(len(records))):
         raise ValueError("metrics.jsonl is damaged (its epochs are not 1, 2, 3, ...)")
@@ -206,7 +206,7 @@ def _require_sound(records: Sequence[Record], result: Result) -> None:
 
 
 def _folders(root: Path, closed: Callable[[OSError], None]) -> list[Path]:
-    """Those of runs, also behind links, as to another disk; each once, however many lead to it.
+    """Return the folders of runs, also behind links, each once.
 
     `closed` is told of those that cannot be looked into.
     """

@@ -1,0 +1,93 @@
+"""`adaste evaluate` and `adaste export`: trained networks, tested or written for other programs."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from adaste.cli import options
+
+if TYPE_CHECKING:
+    import torch
+
+EVALUATE_EXAMPLES = options.examples(
+    "adaste evaluate runs/digits-mlp-adaste-0123456789abcdef",
+    "adaste evaluate runs/digits-mlp-adaste-0123456789abcdef --network best --device cpu",
+    "adaste evaluate runs/digits-mlp-*           one after the other",
+)
+EXPORT_EXAMPLES = options.examples(
+    "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.safetensors     one bit per weight",
+    "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.onnx --network best",
+    "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.onnx --int8 --calibrate 500",
+)
+
+CALIBRATION = 200
+"""Training images that decide on the ranges of 8-bit values, unless others are asked for."""
+
+
+def add_to(commands: options.Commands) -> None:
+    """Add the commands."""
+    testing = options.command(commands, "evaluate", "test the networks of runs on the test images", EVALUATE_EXAMPLES)
+    options.add_network(testing)
+    options.add_data(testing)
+    options.add_machine(testing)
+    testing.set_defaults(act=evaluate)
+    exporting = options.command(
+        commands, "export", "write the network of a run as a one-bit file or as ONNX", EXPORT_EXAMPLES
+    )
+    options.add_network(exporting)
+    exporting.add_argument(
+        "file", metavar="FILE", type=Path, help="model.safetensors (one bit per weight) or model.onnx"
+    )
+    exporting.add_argument("--int8", action="store_true", help="ONNX that computes in 8-bit integers")
+    exporting.add_argument(
+        "--calibrate",
+        type=options.at_least_one,
+        metavar="N",
+        help=f"with --int8: training images that decide on the ranges of values (default: {CALIBRATION})",
+    )
+    options.add_data(exporting)
+    exporting.set_defaults(act=export)
+
+
+def evaluate(arguments: argparse.Namespace) -> int:
+    """Evaluate one run after the other."""
+    options.use_threads(arguments.threads)
+    device = options.device_named(arguments.device)
+    for run in arguments.runs:
+        _evaluate(run, device, arguments)
+    return 0
+
+
+def _evaluate(run: Path, device: "torch.device", arguments: argparse.Namespace) -> None:
+    """Evaluate a run, and print the outcome beside what it had recorded."""
+    from adaste.data import load
+    from adaste.runs import evaluate as runs
+
+    exported = runs.network_of_run(run, arguments.network)
+    dataset = load(exported.recipe.data, arguments.data)
+    score = runs.evaluate(exported, dataset, device=device, engine=arguments.engine)
+    record, recipe = exported.record, exported.recipe
+    epoch = f"epoch {record.epoch + 1} of {recipe.epochs}"
+    print(f"{exported.path}: seed {recipe.seed}, {epoch}, {score.count:,} test images")
+    print(f"now       accuracy {score.accuracy:.2f} %  loss {score.loss:.4f}  on {device}")
+    if record.test_accuracy is not None and record.test_loss is not None:
+        print(f"recorded  accuracy {record.test_accuracy:.2f} %  loss {record.test_loss:.4f}")
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Export, and print how large the file is."""
+    from adaste.data import load
+    from adaste.runs import export as runs
+    from adaste.runs.evaluate import network_of_run
+
+    if len(arguments.runs) > 1:
+        raise ValueError(f"a file holds the network of one run, got {', '.join(map(str, arguments.runs))}: choose one")
+    if arguments.calibrate and not arguments.int8:
+        raise ValueError("--calibrate is for 8-bit integers: it needs --int8")
+    exported = network_of_run(arguments.runs[0], arguments.network)
+    dataset = load(exported.recipe.data, arguments.data)
+    calibrate = (arguments.calibrate or CALIBRATION) if arguments.int8 else None
+    written = runs.export(exported, dataset, arguments.file, calibrate=calibrate)
+    ratio = written.float_size / written.size
+    print(f"{arguments.file}: {written.size:,} bytes, 1/{ratio:.1f} of {written.float_size:,} in float32")
+    return 0
