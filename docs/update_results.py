@@ -7,8 +7,10 @@ A table stands between the lines `<!-- results: NAME ARGUMENT... -->` and `<!-- 
   SIZE RECORD...` has real and one-bit weights side by side: accuracy, bytes and milliseconds;
 - `inference RECORD` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
   `summary RECORD...` (batch 1 and one thread);
-- `demo`, `step`, `training`, `setup`, `statistics`: the records of `make demo`, benchmarks/step.py, training.py,
-  setup_on_digits.py and own_loop_statistics.py.
+- `setup RECORD FIELD...` (benchmarks/setup_on_digits.py: all methods, or those of which one of these fields is varied)
+  and `first-steps RECORD NETWORK` of the same;
+- `demo`, `step`, `training`, `statistics`: the records of `make demo`, benchmarks/step.py, training.py and
+  own_loop_statistics.py.
 """
 
 import json
@@ -17,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from adaste._util.files import write_atomically
@@ -178,14 +180,56 @@ def training() -> str:
     return grid(lines)
 
 
-def setup_on_digits() -> str:
-    """Return what `adaste.setup` reaches on the digits: a line for each method, a column for network and scale."""
-    means: dict[str, dict[str, str]] = {}
-    for row in read("benchmarks/setup-on-digits-cpu")["rows"]:
-        column = f"{row['network']}, `{row['scale']}`"
-        means.setdefault(f"`{row['method']}`", {})[column] = f"{fmean(row['accuracy']):.1f}"
-    columns = next(iter(means.values()))
-    return grid([["method", *columns], *([method, *found.values()] for method, found in means.items())])
+USUAL = {"epochs": 10, "scale": "FanIn()", "gate": None, "start": None, "decay": 0.0}
+LABELS = {
+    "epochs": lambda row: f"{row['epochs']} epochs",
+    "scale": lambda row: f"`{row['scale']}`",
+    "gate": lambda row: "" if row["gate"] is None else "no gate",
+    "start": lambda row: "" if row["start"] is None else f"latents start at {row['start']}",
+    "decay": lambda row: f"decay {row['decay']:g}",
+    "network": lambda row: "",
+}
+
+
+def setup_on_digits(name: str, *varied: str) -> str:
+    """Return the accuracies that `adaste.setup` reaches, a line for each method and value of the varied fields."""
+    rows = read(f"benchmarks/setup-{name}-cpu")["rows"]
+    standard = {row["network"] for row in rows if row["method"] == rows[0]["method"]}
+    usual = USUAL | {"network": standard}
+
+    def unusual(row: dict[str, Any], field: str) -> bool:
+        return row[field] not in standard if field == "network" else row[field] != usual[field]
+
+    rows = [row for row in rows if not any(unusual(row, field) for field in usual if field not in varied)]
+    special = [row for row in rows if any(unusual(row, field) for field in varied)]
+    if varied:
+        methods, networks = ({row[field] for row in special} for field in ("method", "network"))
+        rows = [row for row in rows if row["method"] in methods and row["network"] in networks]
+    columns = list(dict.fromkeys(row["network"] for row in rows))
+    means: dict[str, dict[str, float]] = {}
+    for row in sorted(rows, key=lambda row: [row[field] or 0 for field in varied]):
+        label = ", ".join(filter(None, [f"`{row['method']}`", *(LABELS[field](row) for field in varied)]))
+        means.setdefault(label, {})[row["network"]] = fmean(row["accuracy"])
+    if not varied:
+        means = dict(sorted(means.items(), key=lambda found: -fmean(found[1].values())))
+    lines = [["method", *columns, "mean", "worst"]]
+    for label, reached in means.items():
+        cells = [f"{reached[network]:.1f}" if network in reached else "" for network in columns]
+        lines.append([label, *cells, f"{fmean(reached.values()):.1f}", f"{min(reached.values()):.1f}"])
+    return grid(lines)
+
+
+def first_steps(name: str, network: str) -> str:
+    """Return what the first step of each method changes in a network: medians over seeds."""
+    found = read(f"benchmarks/setup-{name}-cpu")["first_steps"]
+    lines = [["method", "signs that change", "signs that are minus the gradient's", "latents before", "their change"]]
+    for row in found:
+        if row["network"] == network:
+            middle = {key: median(seed[key] for seed in row["seeds"]) for key in row["seeds"][0]}
+            shares = [f"{100 * middle[key]:.0f} %" for key in ("flipped", "agree_with_first_gradient")]
+            sizes = [f"{middle[key]:.1e}" for key in ("median_latent", "median_update")]
+            lines.append([f"`{row['method']}`", *shares, *sizes])
+    return grid(lines)
 
 
 def norm_statistics() -> str:
@@ -233,6 +277,7 @@ MEASURED: dict[str, Callable[..., str]] = {
     "step": step,
     "training": training,
     "setup": setup_on_digits,
+    "first-steps": first_steps,
     "statistics": norm_statistics,
 }
 LONG = replace(TABLES["table1"], rows=tuple(row for row in TABLES["table1"].rows if row.method in BESIDE_REAL))

@@ -15,7 +15,7 @@ def main(epochs: int = 20) -> float:
     model, loader = accelerator.prepare(network(), loader)
     own = accelerator.unwrap_model(model)
     # After prepare: the weights are on their device, and the loader has the batches of this process alone.
-    optimizer, scheduler = adaste.setup(own, steps=epochs * len(loader), method="binaryconnect")
+    optimizer, scheduler = adaste.setup(own, steps=epochs * len(loader))
     optimizer, scheduler = accelerator.prepare(optimizer, scheduler)
     for _ in range(epochs):
         for inputs, targets in loader:

@@ -276,7 +276,7 @@ def main(given: list[str] | None = None) -> None:
     write_atomically(chosen.out / "digits.json", f"{results}\n".encode())
     console.print(table(outcomes))
     console.print(
-        "AdaSTE here is the paper's printed rule: it needs gradients averaged over many steps, this training has few."
+        "AdaSTE here is the paper's printed rule on averaged gradients, not the released update of the paper's tables."
     )
     console.print(f"Trained {len(outcomes) * len(seeds)} networks for {plan.epochs} epochs in {seconds:.0f} s.")
     console.print(f"Picture: {chosen.out / 'digits.png'} (and .svg); numbers: {chosen.out / 'digits.json'}")

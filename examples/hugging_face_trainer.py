@@ -44,8 +44,7 @@ def accuracy(predicted: Any) -> dict[str, float]:
 def main(epochs: int = 30, batch: int = 32) -> float:
     train, test = digits()
     model = RowReader()
-    # A transformer is one of the networks whose layers no norm follows: methods with Adam are at home there.
-    optimizer, scheduler = adaste.setup(model, steps=epochs * -(-len(train) // batch), method="binaryconnect")
+    optimizer, scheduler = adaste.setup(model, steps=epochs * -(-len(train) // batch))
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
             model,

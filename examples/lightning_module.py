@@ -21,7 +21,7 @@ class Digits(lightning.LightningModule):
 
     def configure_optimizers(self) -> dict[str, Any]:
         steps = int(self.trainer.estimated_stepping_batches)
-        optimizer, scheduler = adaste.setup(self.network, steps=steps, method="binaryconnect")
+        optimizer, scheduler = adaste.setup(self.network, steps=steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def training_step(self, batch: list[Tensor]) -> Tensor:

@@ -31,7 +31,7 @@ def network() -> nn.Module:
 def main(path: Path = Path("digits.safetensors"), epochs: int = 20) -> float:
     loader, images, labels = digits()
     model = network()
-    optimizer, scheduler = adaste.setup(model, steps=epochs * len(loader), method="binaryconnect")
+    optimizer, scheduler = adaste.setup(model, steps=epochs * len(loader))
     for _ in range(epochs):
         for inputs, targets in loader:
             cross_entropy(model(inputs), targets).backward()

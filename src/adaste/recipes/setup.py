@@ -14,7 +14,7 @@ from adaste.estimators.schedules import Schedule
 from adaste.optim.latent_optimizer import LatentOptimizer
 from adaste.optim.partition import Selector, binary_weights
 from adaste.recipes.bases import rate_at
-from adaste.recipes.methods import FASTEST_PACE, METHODS, SHORTEST_MEASURED, Plan
+from adaste.recipes.methods import FASTEST_PACE, METHODS, SHORTEST_MEASURED, Plan, Treatment
 
 
 class RateScheduler(LRScheduler):
@@ -58,7 +58,7 @@ def setup(
     model: nn.Module,
     *,
     steps: int,
-    method: str = "adaste",
+    method: str = "binaryconnect",
     include: Selector | None = None,
     exclude: Selector | None = None,
     scale: Scale = FanIn(),
@@ -78,19 +78,19 @@ def setup(
     constant `a` of each layer is its `scale`.
 
     All other parameters (biases, norms, embeddings) are trained in full precision by the same base optimizer, with a
-    learning rate of their own and without weight decay: of the latents it makes an average of gradients in some
-    methods, and is then larger than any usual one.
+    learning rate of their own and without weight decay, which was no gain where it was measured (docs/own-loop.md).
 
     Args:
         model: The network, already on its device and wrapped by DDP or `fully_shard`. Its weights are overwritten by
             those of the method's first step.
         steps: Optimizer steps of the whole run. Learning rates fall to zero and annealing ends with the last one.
             Rates were measured in runs of 11,730 steps and more and are adapted to shorter ones.
-        method: One of `adaste list methods`.
+        method: One of `adaste list methods`. The default trains small networks with norms and without. "adaste" is
+            better for large networks with norms. Methods that fail without norms warn if they find none.
         include: Patterns or predicates of the weights that become binary, see `binary_weights`.
         exclude: Patterns or predicates of those that stay real.
         scale: The size of the binary weights. FanIn, sqrt(2 / fan_in), keeps activations and logits at the size they
-            have in a usual network. Behind a layer that a norm follows it makes no difference. Unit() gives +-1.
+            have in a usual network. Behind a layer that a norm follows it makes little difference. Unit() gives +-1.
         examples: Training examples, which BayesBiNN alone uses: its gradients are multiplied by 10 times as many. The
             default is the 50,000 of CIFAR, with which its rate was measured.
         compile: Fuse the optimizer's step, see `LatentOptimizer`.
@@ -108,14 +108,44 @@ def setup(
     require_kind("scale", scale, Scale)
     if method not in METHODS:
         raise ValueError(f"there is no method {method!r}{near(str(method), METHODS)}. Methods: {', '.join(METHODS)}")
-    treatment = METHODS[method].treat(Plan.of_steps(steps, examples))
-    estimator, base = treatment.estimator, treatment.base
     if steps * FASTEST_PACE < SHORTEST_MEASURED:
         warn_user(
             f"a run of {steps} optimizer steps is too short for the averages of gradients that most methods keep: "
             f"rates are measured for {SHORTEST_MEASURED:,} steps and more, and adapted down to "
             f"{SHORTEST_MEASURED // FASTEST_PACE}. steps counts optimizer steps, not epochs: epochs * len(loader)"
         )
+    optimizer, scheduler = assemble(
+        model,
+        METHODS[method].treat(Plan.of_steps(steps, examples)),
+        steps=steps,
+        include=include,
+        exclude=exclude,
+        scale=scale,
+        compile=compile,
+        capturable=capturable,
+    )
+    hidden = len(optimizer.param_groups[0]["params"]) > 1
+    if METHODS[method].needs_norms and hidden and not any("norm" in type(m).__name__.lower() for m in model.modules()):
+        warn_user(
+            f"the model has no normalization layers, and {method!r} learns badly or not at all in such networks. "
+            "Put norms behind the layers or take another method, as 'binaryconnect'"
+        )
+    return optimizer, scheduler
+
+
+def assemble(
+    model: nn.Module,
+    treatment: Treatment,
+    *,
+    steps: int,
+    include: Selector | None = None,
+    exclude: Selector | None = None,
+    scale: Scale = FanIn(),
+    compile: bool = False,
+    capturable: bool = False,
+) -> tuple[LatentOptimizer, RateScheduler]:
+    """Return the optimizer and the scheduler of any treatment: `setup` but for its checks and the table of methods."""
+    estimator, base = treatment.estimator, treatment.base
     binary, *rest = binary_weights(model, include=include, exclude=exclude)
     rest_lr = base.lr if treatment.rest_lr is None else treatment.rest_lr
     optimizer = LatentOptimizer(
