@@ -22,14 +22,12 @@ from adaste.data.augment.spatial import Spatial
 from adaste.runs.checkpoint import Checkpoints
 from adaste.runs.environment import environment
 from adaste.runs.folder import read_recipe
+from adaste.training.batches import Walk, choose_feed
 from adaste.training.distributed import ALONE
 from adaste.training.epoch_plan import draw_batches
 from adaste.training.evaluation import Evaluation, NormEstimation, evaluation_batch
-from adaste.training.execution import Way
-from adaste.training.feeds import choose_feed
-from adaste.training.network import dtype_of
+from adaste.training.execution import Way, dtype_of
 from adaste.training.trainer import Training
-from adaste.training.walk import Walk
 
 BATCHES = 50
 """As many as recipes have."""

@@ -30,14 +30,12 @@ from adaste.data.augment import Augmentation
 from adaste.paper.tables import recipes_named
 from adaste.recipes.recipe import Recipe
 from adaste.runs.environment import environment
-from adaste.training.determinism import algorithms
+from adaste.training.batches import Walk, choose_feed
 from adaste.training.distributed import ALONE
 from adaste.training.epoch_plan import draw_batches
 from adaste.training.evaluation import Evaluation, NormEstimation, evaluation_batch
-from adaste.training.feeds import choose_feed
-from adaste.training.network import dtype_of
+from adaste.training.execution import algorithms, dtype_of
 from adaste.training.trainer import Training
-from adaste.training.walk import Walk
 
 BATCHES = 50
 """As many as recipes have."""

@@ -39,7 +39,7 @@ def child(name: str, device_name: str, epochs: int, data: Path | None, engine: s
     import torch
 
     from adaste.recipes.presets import recipe
-    from adaste.training.determinism import algorithms
+    from adaste.training.execution import algorithms
     from adaste.training.trainer import Training
 
     imported = time.time()

@@ -7,11 +7,10 @@ from torch.nn import functional as F
 
 from adaste.data.augment import Augmentation, Crop, Flip, of_step, order_of_epoch
 from adaste.models import MLP
+from adaste.training.batches import Resident, Walk
 from adaste.training.distributed import ALONE
 from adaste.training.evaluation import Evaluation, NormEstimation
 from adaste.training.execution import Way
-from adaste.training.feed import Resident
-from adaste.training.walk import Walk
 from support.small_runs import CONVOLUTIONAL, CPU, assert_same, small_data, small_recipe, small_training, weights_of
 
 

@@ -14,9 +14,9 @@ from adaste.models import VGG, ResNet
 from adaste.recipes.presets import recipe
 from adaste.recipes.recipe import Recipe
 from adaste.runs.run import Options, run
-from adaste.training.determinism import algorithms
+from adaste.training.batches import Streaming
+from adaste.training.execution import algorithms
 from adaste.training.records import Record
-from adaste.training.streaming import Streaming
 from adaste.training.trainer import DivergedError, Training
 from support.small_runs import small_data, timeless
 
@@ -179,8 +179,8 @@ def test_a_run_on_the_gpu_leaves_results(tmp_path: Any) -> None:
 def test_the_fused_norm_is_batch_norm_residual_and_relu(
     dtype: torch.dtype, relu: bool, adds: bool, shape: tuple[int, int, int]
 ) -> None:
+    from adaste.models.base import Norm
     from adaste.models.kernels.norm import FastNorm
-    from adaste.models.layers import Norm
 
     count, channels, side = shape
 
@@ -219,8 +219,8 @@ def test_the_fused_norm_is_batch_norm_residual_and_relu(
 
 
 def test_weight_gradients_beside_the_backward_pass_are_the_usual_ones() -> None:
+    from adaste.models.base import Convolution
     from adaste.models.kernels.side_stream import Sidetrack
-    from adaste.models.layers import Convolution
 
     for channels, stride, kernel in [(3, 1, 3), (64, 2, 3), (64, 2, 1), (16, 1, 3)]:
         layer = Convolution(channels, 64, kernel, stride=stride, padding=kernel // 2, bias=False).to(GPU)

@@ -19,9 +19,15 @@ from torch import nn
 
 from adaste.data import Dataset
 from adaste.runs.folder import read_records
-from adaste.training.distributed import World, join_world, local_device, name_of_start
+from adaste.training.distributed import (
+    SynchronizedBatchNorm,
+    World,
+    join_world,
+    local_device,
+    name_of_start,
+    synchronize_norms,
+)
 from adaste.training.evaluation import PADDING, evaluation_order
-from adaste.training.sync_norm import SynchronizedBatchNorm, synchronize_norms
 from support.small_runs import CPU, outcome, small_data, small_run
 from support.train_in_world import recipes
 

@@ -14,13 +14,11 @@ from adaste.data.augment import Augmentation
 from adaste.data.dataset import listing
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import read_recipe
+from adaste.training.batches import Walk, choose_feed
 from adaste.training.distributed import ALONE
 from adaste.training.evaluation import Evaluation, Score, evaluation_batch
-from adaste.training.execution import choose_way
-from adaste.training.feeds import choose_feed
-from adaste.training.network import build_network, dtype_of
+from adaste.training.execution import build_network, choose_way, dtype_of
 from adaste.training.records import Record
-from adaste.training.walk import Walk
 
 NETWORKS = ("last", "best")
 """The networks a run leaves behind."""

@@ -33,10 +33,9 @@ from adaste.runs.failures import leaving_the_reason
 from adaste.runs.folder import Result, best_of, claim, read_result
 from adaste.runs.histogram import histogram
 from adaste.runs.observer import SILENT, Observer
-from adaste.training.consensus import Agreement
-from adaste.training.determinism import algorithms
-from adaste.training.distributed import ALONE, World
+from adaste.training.distributed import ALONE, Agreement, World
 from adaste.training.epoch_plan import steps_of_recipe
+from adaste.training.execution import algorithms
 from adaste.training.records import DivergedError, Record
 from adaste.training.trainer import Training
 

@@ -10,8 +10,8 @@ from adaste.data.augment import Augmentation, of_rank, order_of_epoch, steps_of_
 from adaste.estimators.schedules import Schedule
 from adaste.recipes.bases import rate_at
 from adaste.recipes.recipe import Recipe
+from adaste.training.batches import Feed
 from adaste.training.distributed import World
-from adaste.training.feed import Feed
 from adaste.training.step import RATES
 
 

@@ -11,11 +11,10 @@ from torch.nn import functional as F
 from adaste._util.compiling import compiled_method
 from adaste.data.augment import Augmentation
 from adaste.optim.norm_statistics import BatchMeans, norms_with_statistics
-from adaste.training.accelerate import Accelerator
-from adaste.training.cuda_graph import Replayed
+from adaste.training.batches import Walk
+from adaste.training.cuda_graph import Accelerator, Replayed
 from adaste.training.distributed import World
 from adaste.training.execution import Way
-from adaste.training.walk import Walk
 
 BATCH = 1000
 """Images in a batch of evaluation, where no gradients take memory."""

@@ -1,13 +1,20 @@
-"""Three ways to run the same step, and which of them a machine can go."""
+"""How a step is executed: eager, compiled or as a CUDA graph; in which precision; with which algorithms."""
 
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
 import torch
+from torch import nn
 
+from adaste.data import Dataset
+from adaste.data.augment import Augmentation
+from adaste.models import ImageShape
+from adaste.recipes.recipe import Recipe
 from adaste.training.distributed import World
 
 WORTH_COMPILING = 1_000_000
@@ -62,3 +69,58 @@ def missing_compiler(device: torch.device) -> str | None:
 
 def _found(*programs: str | None) -> bool:
     return any(program and shutil.which(program) for program in programs)
+
+
+def build_network(recipe: Recipe, dataset: Dataset, device: torch.device) -> nn.Module:
+    """The network of `recipe` for the images and classes of `dataset`, with the initial weights of its seed."""
+    height, width, channels = dataset.train.images.shape[1:]
+    height, width = Augmentation(recipe.augmentation, dataset.mean, dataset.std).output_size((height, width))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        model = recipe.network.build(ImageShape(channels, height, width), len(dataset.classes))
+    return in_precision(model, dtype_of(recipe)).to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def dtype_of(recipe: Recipe) -> torch.dtype:
+    """The type of the images and weights a network computes with."""
+    return {"bfloat16": torch.bfloat16, "float32": torch.float32}[recipe.precision]
+
+
+def in_precision(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Weights and biases of layers in `dtype`; the statistics and scales of norms stay float32."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            module.to(dtype)
+    return model
+
+
+@contextmanager
+def algorithms(deterministic: bool, device: torch.device) -> Iterator[None]:
+    """The fastest that cuDNN can find by trying, or those that give the same bits every time. Afterwards as before.
+
+    On a CPU, sums are taken in as many parts as there are threads, and rounded in another way for each number of them.
+    One is the only number that every machine has: deterministic computation on a CPU takes one thread.
+
+    But for CUBLAS_WORKSPACE_CONFIG, which stays: cuBLAS reads it once, to take it back would change nothing.
+    """
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.backends.cudnn.benchmark,
+        torch.backends.cudnn.deterministic,
+    )
+    threads = torch.get_num_threads()
+    if deterministic and device.type == "cuda":
+        # Read by cuBLAS when it starts; without it torch refuses to be deterministic.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    try:
+        torch.use_deterministic_algorithms(deterministic or before[0], warn_only=before[1] and not deterministic)
+        torch.backends.cudnn.benchmark = not deterministic
+        torch.backends.cudnn.deterministic = deterministic
+        if deterministic and device.type == "cpu":
+            torch.set_num_threads(1)
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = before[2:]
+        torch.set_num_threads(threads)

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from adaste._util.compiling import compiled_method
 from adaste.data.augment import Augmentation, Batch, loss
 from adaste.optim.latent_optimizer import LatentOptimizer
-from adaste.training.accelerate import Accelerator
-from adaste.training.cuda_graph import Replayed
+from adaste.training.batches import Walk
+from adaste.training.cuda_graph import Accelerator, Replayed
 from adaste.training.execution import Way
-from adaste.training.walk import Walk
 
 RATES = "rates"
 

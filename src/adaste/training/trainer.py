@@ -21,17 +21,14 @@ from adaste.optim.latent_optimizer import LatentOptimizer
 from adaste.optim.partition import binary_weights
 from adaste.recipes.bases import rate_at
 from adaste.recipes.recipe import Recipe
-from adaste.training.distributed import ALONE, World
+from adaste.training.batches import Walk, choose_feed
+from adaste.training.distributed import ALONE, World, synchronize_norms
 from adaste.training.epoch_plan import Planner, draw_batches, steps_of_recipe
 from adaste.training.evaluation import Evaluation, NormEstimation, Score, evaluation_batch
-from adaste.training.execution import Choice, Way, choose_way
-from adaste.training.feeds import choose_feed
+from adaste.training.execution import Choice, Way, build_network, choose_way, dtype_of
 from adaste.training.flips import SignWatch
-from adaste.training.network import build_network, dtype_of
 from adaste.training.records import DivergedError, Record
 from adaste.training.step import Progress, TrainingStep
-from adaste.training.sync_norm import synchronize_norms
-from adaste.training.walk import Walk
 
 NOTHING_YET = Progress(0.0, 0.0, 0.0, -1)
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from adaste.training import consensus as agreement
-from adaste.training.consensus import MOST_SECONDS, MOST_STEPS, Agreement
-from adaste.training.distributed import World
+from adaste.training import distributed
+from adaste.training.distributed import MOST_SECONDS, MOST_STEPS, Agreement, World
 from support.small_runs import CPU
 
 
@@ -26,7 +25,7 @@ class Two(World):
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(agreement.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(distributed.time, "monotonic", lambda: now[0])
     return now
 
 

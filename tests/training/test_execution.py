@@ -13,9 +13,8 @@ import torch
 from adaste.data.augment import Crop, Flip
 from adaste.models import VGG
 from adaste.runs.run import Options
-from adaste.training.determinism import algorithms
 from adaste.training.distributed import ALONE, World
-from adaste.training.execution import WORTH_COMPILING, Choice, Way, choose_way
+from adaste.training.execution import WORTH_COMPILING, Choice, Way, algorithms, choose_way
 from support.small_runs import CONVOLUTIONAL, outcome, small_data, small_recipe, small_run, small_training, weights_of
 
 CPU, CUDA, MANY = torch.device("cpu"), torch.device("cuda"), WORTH_COMPILING

@@ -1,20 +1,71 @@
-"""Images that stay on the host: a thread reads ahead, and copies to the device run beside the steps."""
+"""The images of each step: kept on the training device, or read ahead on the host; and the cursor that steps read."""
 
 import functools
+import os
 import queue
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from adaste.data import Split
-from adaste.training.feed import Feed
+
+SHARE_OF_MEMORY = 0.25
+"""Images that take at most this share of the free memory stay on the device."""
 
 SLOTS = 3
 """Batches on their way: one being read, one ready, one being copied."""
+
+
+class Feed(ABC):
+    """Images (b, h, w, c) as uint8, and labels, of one split."""
+
+    def __init__(self, split: Split) -> None:
+        self.count = len(split.labels)
+        self.image_size = (int(split.images.shape[1]), int(split.images.shape[2]))
+
+    @abstractmethod
+    def start(self, order: Tensor, first: int) -> None:
+        """A pass over the data begins: `order` (steps, b), on the host, names the images; `first` is its first step."""
+
+    @abstractmethod
+    def beside(self) -> "Feed":
+        """A feed of the same images, whose passes do not disturb those of this one."""
+
+    @abstractmethod
+    def advance(self) -> None:
+        """The next step begins. Called on the host, before a step that may be captured."""
+
+    @abstractmethod
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """The images and labels of the step; `index` names them, on the device. May be captured."""
+
+
+class Resident(Feed):
+    """All images lie on the device."""
+
+    def __init__(self, split: Split, device: torch.device) -> None:
+        super().__init__(split)
+        self._images = torch.from_numpy(np.array(split.images)).to(device)
+        self._labels = torch.from_numpy(np.array(split.labels)).to(device)
+
+    def start(self, order: Tensor, first: int) -> None:
+        """Everything is there already."""
+
+    def beside(self) -> Feed:
+        return self
+
+    def advance(self) -> None:
+        """Everything is there already."""
+
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        return self._images[index], self._labels[index]
 
 
 class Streaming(Feed):
@@ -157,3 +208,61 @@ def _stream_of_copies(device: torch.device) -> torch.cuda.Stream:
     stream on which a graph is captured, and a copy sent to it by another thread would become part of the graph.
     """
     return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+
+
+def choose_feed(split: Split, device: torch.device, batch: int) -> Feed:
+    """A feed of batches of this size: resident where the images take a small part of the device's free memory."""
+    fits = split.images.nbytes <= SHARE_OF_MEMORY * free_memory(device)
+    return Resident(split, device) if fits else Streaming(split, device, batch)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of memory the device could give now."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    # What the system keeps of files it has read counts as free: it gives that up when asked to.
+    meminfo = Path("/proc/meminfo")
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    available = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return available[0] if available else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The images, labels and random numbers of one step."""
+
+    step: Tensor
+    """Its number in the pass, without dimensions."""
+    index: Tensor
+    images: Tensor
+    labels: Tensor
+    draws: dict[str, Tensor]
+
+
+class Walk:
+    """Passes over the images of a feed, one step after the other."""
+
+    def __init__(self, feed: Feed, device: torch.device) -> None:
+        self.feed = feed
+        self._position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.device = self._position.device  # with its number: "cuda" alone is whichever device is current
+        self._plan: dict[str, Tensor] = {}
+
+    def begin(self, order: Tensor, draws: dict[str, Tensor], first: int = 0) -> None:
+        """A new pass from step `first` on; `order` (steps, b) names the images of each step, `draws` go with them."""
+        self.feed.start(order, first)
+        plan = {"order": order, **draws}
+        if not self._plan:
+            self._plan = {name: torch.empty_like(values, device=self.device) for name, values in plan.items()}
+        for name, values in plan.items():
+            # Into the same memory as before, which a captured step reads; pinned, so that the host need not wait.
+            self._plan[name].copy_(values.pin_memory() if self.device.type == "cuda" else values, non_blocking=True)
+        self._position.fill_(first)
+
+    def take(self) -> Taken:
+        """What this step is made of; afterwards it is the next one's turn. Part of the step, may be captured."""
+        now = {name: values.index_select(0, self._position)[0] for name, values in self._plan.items()}
+        index, step = now.pop("order"), self._position.clone()
+        images, labels = self.feed.batch(index)
+        self._position.add_(1)
+        return Taken(step[0], index, images, labels, now)

@@ -15,10 +15,7 @@ import torch
 
 from adaste.data import Split
 from adaste.data.augment import Crop, Mixup
-from adaste.training.feed import Resident
-from adaste.training.feeds import choose_feed
-from adaste.training.streaming import Streaming
-from adaste.training.walk import Walk
+from adaste.training.batches import Resident, Streaming, Walk, choose_feed
 from support.small_runs import CPU, assert_same, small_data, small_recipe, small_training, timeless, weights_of
 
 ORDER = torch.randperm(100, generator=torch.Generator().manual_seed(0)).view(20, 5)
@@ -26,7 +23,7 @@ ORDER = torch.randperm(100, generator=torch.Generator().manual_seed(0)).view(20,
 
 @pytest.fixture
 def streaming(monkeypatch) -> None:
-    monkeypatch.setattr("adaste.training.feeds.SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("adaste.training.batches.SHARE_OF_MEMORY", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -215,7 +212,7 @@ def test_streaming_and_resident_images_train_the_same_to_the_last_bit(made, stre
     streamed = small_training(made)
     assert isinstance(streamed.feed, Streaming)
     records = timeless(list(streamed.run()))
-    monkeypatch.setattr("adaste.training.feeds.SHARE_OF_MEMORY", 1.0)
+    monkeypatch.setattr("adaste.training.batches.SHARE_OF_MEMORY", 1.0)
     resident = small_training(made)
     assert isinstance(resident.feed, Resident)
     assert timeless(list(resident.run())) == records
@@ -225,7 +222,7 @@ def test_streaming_and_resident_images_train_the_same_to_the_last_bit(made, stre
 def test_the_feed_follows_from_the_free_memory(monkeypatch) -> None:
     split = small_data().train
     for free, kind in ((4 * split.images.nbytes, Resident), (4 * split.images.nbytes - 1, Streaming)):
-        monkeypatch.setattr("adaste.training.feeds.free_memory", lambda device, free=free: free)
+        monkeypatch.setattr("adaste.training.batches.free_memory", lambda device, free=free: free)
         assert type(choose_feed(split, CPU, 5)) is kind
 
 
@@ -233,7 +230,7 @@ FORGOTTEN = """
 import gc
 from support.small_runs import CPU, small_data
 import torch
-from adaste.training.streaming import Streaming
+from adaste.training.batches import Streaming
 gc.disable()
 feed = Streaming(small_data().train, CPU, 5)
 feed.itself = feed  # found as garbage by the last collection only, when all other threads stand still
