@@ -22,11 +22,11 @@ from adaste.data.augment.spatial import Spatial
 from adaste.runs.checkpoint import Checkpoints
 from adaste.runs.environment import environment
 from adaste.runs.folder import read_recipe
-from adaste.training.batches import Walk, choose_feed
+from adaste.training.batches import BatchCursor, choose_feed
 from adaste.training.distributed import ALONE
 from adaste.training.epoch_plan import draw_batches
 from adaste.training.evaluation import Evaluation, NormEstimation, evaluation_batch
-from adaste.training.execution import Way, dtype_of
+from adaste.training.execution import ExecutionMode, dtype_of
 from adaste.training.trainer import Training
 
 BATCHES = 50
@@ -48,14 +48,14 @@ def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterato
     dataset = load(recipe.data, data)
     training = Training(recipe, dataset, device=device, engine="eager")
     training.load_state_dict(newest[1]["training"])
-    network, how = training.model, {"dtype": dtype_of(recipe), "way": Way.EAGER, "world": ALONE}
+    network, how = training.model, {"dtype": dtype_of(recipe), "mode": ExecutionMode.EAGER, "world": ALONE}
     augmented, plain = (
         Augmentation(transforms, dataset.mean, dataset.std)
         for transforms in (recipe.augmentation, settled(recipe.augmentation))
     )
     test = Evaluation(
         network=network,
-        walk=Walk(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
+        cursor=BatchCursor(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
         augmentation=plain,
         **how,
     )
@@ -64,9 +64,9 @@ def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterato
         yield "training", test().accuracy
         for name, augmentation in {"augmented": augmented, "plain": plain}.items():
             order, draws = draw_batches(recipe, augmentation, training.feed, ALONE, seed=0, epoch=0, most=BATCHES)
-            walk = Walk(training.feed.beside(), device)
+            cursor = BatchCursor(training.feed.fork(), device)
             with NormEstimation(
-                network=network, walk=walk, augmentation=augmentation, order=order, draws=draws, **how
+                network=network, cursor=cursor, augmentation=augmentation, order=order, draws=draws, **how
             )():
                 yield name, test().accuracy
 

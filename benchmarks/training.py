@@ -61,7 +61,7 @@ def child(name: str, device_name: str, epochs: int, data: Path | None, engine: s
     began = float(os.environ[START])
     return {
         "name": name,
-        "engine": training.choice.way.value,
+        "engine": training.execution.mode.value,
         "import_seconds": imported - began,
         "ready_seconds": ready - began,
         "start_seconds": first[0] - began,

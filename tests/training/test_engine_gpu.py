@@ -14,7 +14,7 @@ import torch
 from adaste.data.augment import Crop, Flip, Mixup
 from adaste.recipes.recipe import Recipe
 from adaste.training.batches import Resident, Streaming, _stream_of_copies
-from adaste.training.execution import Way, algorithms
+from adaste.training.execution import ExecutionMode, algorithms
 from adaste.training.records import DivergedError, Record
 from adaste.training.trainer import Training
 from support.small_runs import (
@@ -47,7 +47,7 @@ def _deterministic():
 
 def training_on_gpu(made: Recipe, engine: str = "graph") -> Training:
     training = Training(made, small_data(), device=CUDA, engine=engine)
-    assert training.choice.way is Way(engine), training.choice.reason
+    assert training.execution.mode is ExecutionMode(engine), training.execution.reason
     return training
 
 
@@ -59,7 +59,7 @@ def finished(training: Training) -> list[Record]:
 
 @pytest.mark.parametrize(
     ("name", "engine", "interrupted_after"),
-    [*((name, "graph", 9) for name in RECIPES), *(("annealed", way.value, 2) for way in Way)],
+    [*((name, "graph", 9) for name in RECIPES), *(("annealed", mode.value, 2) for mode in ExecutionMode)],
 )
 def test_an_interrupted_training_resumed_ends_the_same_to_the_last_bit(
     name: str, engine: str, interrupted_after: int
@@ -233,7 +233,7 @@ def test_evaluation_in_the_middle_of_an_epoch_changes_nothing() -> None:
 def test_a_device_without_a_number_gets_that_of_the_current_one() -> None:
     with torch.cuda.device(CUDA):
         training = Training(RECIPES["annealed"], small_data(), device=torch.device("cuda"), engine="graph")
-    assert training.device == training._walk.device == CUDA
+    assert training.device == training._cursor.device == CUDA
 
 
 @several_devices

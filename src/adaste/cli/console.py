@@ -145,7 +145,7 @@ def opening(training: Training) -> str:
     start = f", going on in epoch {training.epoch + 1}" if training.epoch or training.step else ""
     return (
         f"{type(recipe.estimator).__name__}, {type(recipe.network).__name__} on {recipe.data}, {recipe.epochs} epochs, "
-        f"seed {recipe.seed}, on {training.device} ({training.choice.way.value}){start}"
+        f"seed {recipe.seed}, on {training.device} ({training.execution.mode.value}){start}"
     )
 
 

@@ -14,10 +14,10 @@ from adaste.data.augment import Augmentation
 from adaste.data.dataset import listing
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import read_recipe
-from adaste.training.batches import Walk, choose_feed
+from adaste.training.batches import BatchCursor, choose_feed
 from adaste.training.distributed import ALONE
 from adaste.training.evaluation import Evaluation, Score, evaluation_batch
-from adaste.training.execution import build_network, choose_way, dtype_of
+from adaste.training.execution import build_network, choose_execution, dtype_of
 from adaste.training.records import Record
 
 NETWORKS = ("last", "best")
@@ -108,10 +108,10 @@ def evaluate(exported: Exported, dataset: Dataset, *, device: torch.device, engi
     parameters = sum(parameter.numel() for parameter in model.parameters())
     test = Evaluation(
         network=model,
-        walk=Walk(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
+        cursor=BatchCursor(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
         augmentation=Augmentation(recipe.augmentation, dataset.mean, dataset.std),
         dtype=dtype_of(recipe),
-        way=choose_way(engine, device=device, world=ALONE, parameters=parameters).way,
+        mode=choose_execution(engine, device=device, world=ALONE, parameters=parameters).mode,
         world=ALONE,
     )
     return test()

@@ -33,7 +33,7 @@ from adaste.runs.failures import leaving_the_reason
 from adaste.runs.folder import Result, best_of, claim, read_result
 from adaste.runs.histogram import histogram
 from adaste.runs.observer import SILENT, Observer
-from adaste.training.distributed import ALONE, Agreement, World
+from adaste.training.distributed import ALONE, RankConsensus, World
 from adaste.training.epoch_plan import steps_of_recipe
 from adaste.training.execution import algorithms
 from adaste.training.records import DivergedError, Record
@@ -143,7 +143,7 @@ class _Run:
         self.story = _Story()
         self.best_network: dict[str, Tensor] | None = None
         self.heard = Heard()
-        self.agreement = Agreement(world, device)
+        self.consensus = RankConsensus(world, device)
         self.saved_at = self.started_at = time.monotonic()
 
     def go(self) -> Result:
@@ -185,7 +185,7 @@ class _Run:
         """Save when it is time or when asked to stop, and then stop; all processes at the same step."""
         due = time.monotonic() - self.saved_at >= self.options.save_every
         wish = STOP + self.heard.number if self.heard.number else int(due)
-        wish = self.agreement.largest(wish, self.training.step)
+        wish = self.consensus.largest(wish, self.training.step)
         if wish:
             self.save()
         if wish > STOP:
@@ -256,15 +256,15 @@ class _Run:
         here = {
             **environment(self.device),
             "processes": self.world.size,
-            "engine": self.training.choice.way.value,
+            "engine": self.training.execution.mode.value,
             "deterministic": self.options.deterministic,
             "data": self.dataset.digest,
             "from_epoch": self.training.epoch,
             "from_step": self.training.step,
         }
         write_atomically(path, _pretty([*starts, here]))
-        if self.training.choice.reason is not None:
-            self.observer.says(self.training.choice.reason)
+        if self.training.execution.reason is not None:
+            self.observer.says(self.training.execution.reason)
 
     def _earlier_starts(self, path: Path) -> list[Any]:
         try:

@@ -35,7 +35,7 @@ class Feed(ABC):
         """A pass over the data begins: `order` (steps, b), on the host, names the images; `first` is its first step."""
 
     @abstractmethod
-    def beside(self) -> "Feed":
+    def fork(self) -> "Feed":
         """A feed of the same images, whose passes do not disturb those of this one."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Resident(Feed):
     def start(self, order: Tensor, first: int) -> None:
         """Everything is there already."""
 
-    def beside(self) -> Feed:
+    def fork(self) -> Feed:
         return self
 
     def advance(self) -> None:
@@ -86,7 +86,7 @@ class Streaming(Feed):
             self._pass.close()
         self._pass = _read_ahead(self._split, self._slots, order[first:].numpy())
 
-    def beside(self) -> Feed:
+    def fork(self) -> Feed:
         return Streaming(self._split, self._images.device, self._size)
 
     def advance(self) -> None:
@@ -228,7 +228,7 @@ def free_memory(device: torch.device) -> int:
 
 
 @dataclass(frozen=True)
-class Taken:
+class RawBatch:
     """The images, labels and random numbers of one step."""
 
     step: Tensor
@@ -239,7 +239,7 @@ class Taken:
     draws: dict[str, Tensor]
 
 
-class Walk:
+class BatchCursor:
     """Passes over the images of a feed, one step after the other."""
 
     def __init__(self, feed: Feed, device: torch.device) -> None:
@@ -259,10 +259,10 @@ class Walk:
             self._plan[name].copy_(values.pin_memory() if self.device.type == "cuda" else values, non_blocking=True)
         self._position.fill_(first)
 
-    def take(self) -> Taken:
+    def next(self) -> RawBatch:
         """What this step is made of; afterwards it is the next one's turn. Part of the step, may be captured."""
         now = {name: values.index_select(0, self._position)[0] for name, values in self._plan.items()}
         index, step = now.pop("order"), self._position.clone()
         images, labels = self.feed.batch(index)
         self._position.add_(1)
-        return Taken(step[0], index, images, labels, now)
+        return RawBatch(step[0], index, images, labels, now)

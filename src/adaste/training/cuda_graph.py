@@ -1,4 +1,4 @@
-"""A step as a CUDA graph, captured once and replayed, and a network that runs on this package's GPU kernels in it."""
+"""A step as a CUDA graph, captured once and graphed, and a network that runs on this package's GPU kernels in it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from adaste.models.base import Convolution, Norm
-from adaste.models.kernels.side_stream import Sidetrack
+from adaste.models.kernels.side_stream import SideStream
 
 WARM_UP = 3
 """Calls before the capture: compilers and cuDNN choose their kernels in these."""
 
 
-class Replayed:
+class CudaGraphed:
     """`function` as a CUDA graph. The first calls run it as it is, so every call counts and nothing must be undone.
 
     It must change tensors in place, always the same ones, and never wait for the device.
@@ -31,15 +31,15 @@ class Replayed:
 
     def _run(self) -> None:
         if self._graph is None and self._calls < WARM_UP:
-            self._aside()
+            self._run_on_side_stream()
             self._calls += 1
             return
         if self._graph is None:
-            self._graph = self._captured()
+            self._graph = self._capture()
         self._graph.replay()
 
-    def _aside(self) -> None:
-        """On a side stream, as captures ask for what precedes them."""
+    def _run_on_side_stream(self) -> None:
+        """Run the function as it is on a side stream, as captures require of what precedes them."""
         if self._stream is None:
             self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._stream.wait_stream(torch.cuda.current_stream())
@@ -50,8 +50,8 @@ class Replayed:
             # Also after an error: what was begun still writes, and others may be given its memory.
             torch.cuda.current_stream().wait_stream(self._stream)
 
-    def _captured(self) -> torch.cuda.CUDAGraph:
-        """The whole function: after an error in the middle there is no graph, and the next call captures anew."""
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        """Capture the whole function; after an error in the middle there is no graph, and the next call captures."""
         graph = torch.cuda.CUDAGraph()
         # torch's own stream for captures is one of the device that was first captured on, and no other.
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -71,7 +71,7 @@ class Accelerator:
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         from adaste.models.kernels.norm import FastNorm  # needs Triton, which only a GPU asks for
 
-        self._sidetrack = Sidetrack(device)
+        self._side_stream = SideStream(device)
         modules = list(model.modules())
         norms = [module for module in modules if isinstance(module, Norm) and not module.batch_norm.affine]
         convolutions = [
@@ -87,7 +87,7 @@ class Accelerator:
         for norm, faster in self._norms:
             norm.faster = faster
         for convolution in self._convolutions:
-            convolution.faster = self._sidetrack.convolution
+            convolution.faster = self._side_stream.convolution
         try:
             yield
         finally:
@@ -95,4 +95,4 @@ class Accelerator:
                 norm.faster = None
             for convolution in self._convolutions:
                 convolution.faster = None
-            self._sidetrack.join()
+            self._side_stream.join()

@@ -128,7 +128,7 @@ def local_device(device: torch.device) -> torch.device:
     return device
 
 
-class Agreement:
+class RankConsensus:
     """Wishes, as whole numbers of which the largest counts for all processes. 0 is none."""
 
     def __init__(self, world: World, device: torch.device) -> None:

@@ -21,8 +21,8 @@ WORTH_COMPILING = 1_000_000
 """On a CPU the uncompiled update of fewer parameters takes less than a compiler's start."""
 
 
-class Way(Enum):
-    """How a step is run."""
+class ExecutionMode(Enum):
+    """The engines: uncompiled, compiled by torch, or captured as a CUDA graph."""
 
     EAGER = "eager"
     COMPILED = "compiled"
@@ -30,31 +30,39 @@ class Way(Enum):
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The way taken and, where it is not the one asked for, why."""
+class Execution:
+    """The mode in which steps are run and, if it is not the one asked for, the reason."""
 
-    way: Way
+    mode: ExecutionMode
     reason: str | None = None
 
 
-def choose_way(asked: str, *, device: torch.device, world: World, parameters: int) -> Choice:
-    """The way to go: the one asked for if this machine can, else the next best; "auto" asks for the fastest."""
-    names = ["auto", *(way.value for way in Way)]
+def choose_execution(asked: str, *, device: torch.device, world: World, parameters: int) -> Execution:
+    """Return the mode asked for if this machine has it, else the next best; "auto" asks for the fastest."""
+    names = ["auto", *(mode.value for mode in ExecutionMode)]
     if asked not in names:
         raise ValueError(f"engine must be one of {', '.join(names)}, got {asked!r}")
-    if asked == "auto" and device.type != "cuda" and (parameters < WORTH_COMPILING or world.size > 1):
-        return Choice(Way.EAGER)
-    wanted = Way(asked) if asked != "auto" else (Way.GRAPH if device.type == "cuda" else Way.COMPILED)
-    if wanted is Way.EAGER:
-        return Choice(wanted)
+    on_gpu = device.type == "cuda"
+    if asked != "auto":
+        wanted = ExecutionMode(asked)
+    elif on_gpu:
+        wanted = ExecutionMode.GRAPH
+    else:
+        worth_it = parameters >= WORTH_COMPILING and world.size == 1
+        wanted = ExecutionMode.COMPILED if worth_it else ExecutionMode.EAGER
+    if wanted is ExecutionMode.EAGER:
+        return Execution(wanted)
     missing = missing_compiler(device)
     if missing is not None:
-        return Choice(Way.EAGER, f"the {wanted.value} engine needs {missing}: going on with the eager one")
-    if wanted is Way.GRAPH and device.type != "cuda":
-        return Choice(Way.COMPILED, f"CUDA graphs need a CUDA device, not {device}: going on with the compiled engine")
-    if wanted is Way.GRAPH and world.size > 1:
-        return Choice(Way.COMPILED, "several processes exchange gradients: going on with the compiled engine")
-    return Choice(wanted)
+        reason = f"the {wanted.value} engine needs {missing}: going on with the eager one"
+        return Execution(ExecutionMode.EAGER, reason)
+    if wanted is ExecutionMode.GRAPH and not on_gpu:
+        reason = f"CUDA graphs need a CUDA device, not {device}: going on with the compiled engine"
+        return Execution(ExecutionMode.COMPILED, reason)
+    if wanted is ExecutionMode.GRAPH and world.size > 1:
+        reason = "several processes exchange gradients: going on with the compiled engine"
+        return Execution(ExecutionMode.COMPILED, reason)
+    return Execution(wanted)
 
 
 def missing_compiler(device: torch.device) -> str | None:

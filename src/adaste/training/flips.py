@@ -7,7 +7,7 @@ from torch import Tensor
 from adaste.optim.latent_optimizer import LatentOptimizer
 
 
-class SignWatch:
+class FlipCounter:
     """Remembers the signs of all binary weights, and tells how many have changed since."""
 
     def __init__(self, optimizer: LatentOptimizer) -> None:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from adaste._util.compiling import compiled_method
 from adaste.data.augment import Augmentation, Batch, loss
 from adaste.optim.latent_optimizer import LatentOptimizer
-from adaste.training.batches import Walk
-from adaste.training.cuda_graph import Accelerator, Replayed
-from adaste.training.execution import Way
+from adaste.training.batches import BatchCursor
+from adaste.training.cuda_graph import Accelerator, CudaGraphed
+from adaste.training.execution import ExecutionMode
 
 RATES = "rates"
 
@@ -32,8 +32,8 @@ class Progress:
 class TrainingStep:
     """Call it once per step. Nothing in it waits for the device, and every number that changes is read from a tensor.
 
-    The walk brings the learning rates of each step beside its random numbers, under the name RATES: one for every group
-    of the optimizer. They come from the host, because a compiled schedule would be compiled anew for every length.
+    The cursor brings the learning rates of each step beside its random numbers, under the name RATES: one for each
+    group of the optimizer. They come from the host, because a schedule would be compiled anew for every length.
     """
 
     def __init__(
@@ -41,27 +41,27 @@ class TrainingStep:
         *,
         network: nn.Module,
         optimizer: LatentOptimizer,
-        walk: Walk,
+        cursor: BatchCursor,
         augmentation: Augmentation,
         label_smoothing: float,
         dtype: torch.dtype,
-        way: Way,
+        mode: ExecutionMode,
     ) -> None:
-        self._network, self._optimizer, self._walk = network, optimizer, walk
+        self._network, self._optimizer, self._cursor = network, optimizer, cursor
         self._augmentation, self._label_smoothing, self._dtype = augmentation, label_smoothing, dtype
-        self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
-        self._first_bad = torch.full((), -1, dtype=torch.int64, device=walk.device)
-        eager = way is Way.EAGER
+        self._totals = torch.zeros(3, dtype=torch.float64, device=cursor.device)
+        self._first_bad = torch.full((), -1, dtype=torch.int64, device=cursor.device)
+        eager = mode is ExecutionMode.EAGER
         self._batch = self._next_batch if eager else compiled_method(self._next_batch)
         self._judge = self._loss if eager else compiled_method(self._loss)
         # In a graph the network's own kernels are the faster ones; a compiler knows nothing of streams.
-        self._faster = Accelerator(network, walk.device) if way is Way.GRAPH else nullcontext
-        self._forward = compiled_method(self._logits) if way is Way.COMPILED else self._logits
-        self._way = way
+        self._faster = Accelerator(network, cursor.device) if mode is ExecutionMode.GRAPH else nullcontext
+        self._forward = compiled_method(self._logits) if mode is ExecutionMode.COMPILED else self._logits
+        self._mode = mode
         self._run = self._program()
 
     def __call__(self) -> None:
-        self._walk.feed.advance()
+        self._cursor.feed.advance()
         self._run()
 
     def progress(self) -> Progress:
@@ -79,7 +79,7 @@ class TrainingStep:
         self._run = self._program()
 
     def _program(self) -> Callable[[], None]:
-        return Replayed(self._step, self._walk.device) if self._way is Way.GRAPH else self._step
+        return CudaGraphed(self._step, self._cursor.device) if self._mode is ExecutionMode.GRAPH else self._step
 
     def _step(self) -> None:
         self._optimizer.zero_grad(set_to_none=True)
@@ -90,10 +90,10 @@ class TrainingStep:
         self._optimizer.step()
 
     def _next_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-        taken = self._walk.take()
-        self._set_rates(taken.draws[RATES])
-        batch = self._augmentation.apply(taken.images, taken.labels, taken.draws, self._dtype)
-        return taken.step, batch.images, batch.labels, batch.partners, batch.share
+        raw = self._cursor.next()
+        self._set_rates(raw.draws[RATES])
+        batch = self._augmentation.apply(raw.images, raw.labels, raw.draws, self._dtype)
+        return raw.step, batch.images, batch.labels, batch.partners, batch.share
 
     def _logits(self, images: Tensor) -> Tensor:
         logits: Tensor = self._network(images)

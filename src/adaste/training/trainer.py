@@ -21,12 +21,12 @@ from adaste.optim.latent_optimizer import LatentOptimizer
 from adaste.optim.partition import binary_weights
 from adaste.recipes.bases import rate_at
 from adaste.recipes.recipe import Recipe
-from adaste.training.batches import Walk, choose_feed
+from adaste.training.batches import BatchCursor, choose_feed
 from adaste.training.distributed import ALONE, World, synchronize_norms
 from adaste.training.epoch_plan import Planner, draw_batches, steps_of_recipe
 from adaste.training.evaluation import Evaluation, NormEstimation, Score, evaluation_batch
-from adaste.training.execution import Choice, Way, build_network, choose_way, dtype_of
-from adaste.training.flips import SignWatch
+from adaste.training.execution import Execution, ExecutionMode, build_network, choose_execution, dtype_of
+from adaste.training.flips import FlipCounter
 from adaste.training.records import DivergedError, Record
 from adaste.training.step import Progress, TrainingStep
 
@@ -61,26 +61,26 @@ class Training:
         if recipe.sync_norm and world.size > 1:
             synchronize_norms(self.model)
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        self.choice: Choice = choose_way(engine, device=device, world=world, parameters=parameters)
+        self.execution: Execution = choose_execution(engine, device=device, world=world, parameters=parameters)
         self._in_steps = recipe.in_steps(self.steps_per_epoch)
         self.optimizer, rates = self._make_optimizer()
         self._augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
         self.feed = choose_feed(kept, device, self._share)
         self._planner = Planner(recipe, self._augmentation, self.feed, world, rates)
-        self._walk = Walk(self.feed, device)
-        self.device = self._walk.device
+        self._cursor = BatchCursor(self.feed, device)
+        self.device = self._cursor.device
         self._train = TrainingStep(
             network=self._parallel(),
             optimizer=self.optimizer,
-            walk=self._walk,
+            cursor=self._cursor,
             augmentation=self._augmentation,
             label_smoothing=recipe.label_smoothing,
             dtype=dtype_of(recipe),
-            way=self.choice.way,
+            mode=self.execution.mode,
         )
         self._tests: dict[str, Evaluation] = {}
         self._norms: NormEstimation | None = None
-        self._watch = SignWatch(self.optimizer)
+        self._flips = FlipCounter(self.optimizer)
 
     def run(
         self,
@@ -112,9 +112,9 @@ class Training:
 
     def _epoch(self, after_step: Callable[[], None], tested: Callable[[nn.Module, float], None]) -> Record:
         started, first = time.perf_counter(), self.step
-        self._walk.begin(*self._planner.plan(self.epoch), first=first)
+        self._cursor.begin(*self._planner.plan(self.epoch), first=first)
         if first == 0:
-            self._watch.restart()
+            self._flips.restart()
             self._train.resume(NOTHING_YET)
         self.model.train()
         while self.step < self.steps_per_epoch:
@@ -143,7 +143,7 @@ class Training:
             raise DivergedError(self.epoch, bad, str(error)) from error
         if bad >= 0:
             raise DivergedError(self.epoch, bad, "the loss was not finite")
-        if not self._watch.latents_are_finite():
+        if not self._flips.latents_are_finite():
             raise DivergedError(self.epoch, bad, "latent weights were not finite")
         values = torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64, device=self.device)
         total, correct, seen = self.world.add(values).tolist()
@@ -152,7 +152,7 @@ class Training:
     def _record(
         self, progress: Progress, seconds: float, speed: float, tested: Callable[[nn.Module, float], None]
     ) -> Record:
-        flipped, latent = self._watch.changes()
+        flipped, latent = self._flips.changes()
         lr = float(self.optimizer.param_groups[0]["lr"])
         epoch, self.epoch, self.step = self.epoch, self.epoch + 1, 0
         started = time.perf_counter()
@@ -189,7 +189,7 @@ class Training:
             "epoch": self.epoch,
             "step": self.step,
             "progress": asdict(progress),
-            "signs": self._watch.state(),
+            "signs": self._flips.state(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "random": torch.get_rng_state(),
@@ -204,7 +204,7 @@ class Training:
         self._train.renew()
         # What all processes had met, of whatever number they were, is counted once.
         self._train.resume(Progress(**state["progress"]) if self.world.leads else NOTHING_YET)
-        self._watch.load(state["signs"])
+        self._flips.load(state["signs"])
         torch.set_rng_state(state["random"])
         if state["random_on_device"] is not None and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["random_on_device"], self.device)
@@ -222,7 +222,7 @@ class Training:
             base=recipe.base.make(),
             estimator=recipe.estimator,
             averaging=recipe.averaging,
-            compile=self.choice.way is not Way.EAGER,
+            compile=self.execution.mode is not ExecutionMode.EAGER,
         )
         return optimizer, rates
 
@@ -240,10 +240,12 @@ class Training:
             images = self._images_of(split)
             self._tests[split] = Evaluation(
                 network=self.model,
-                walk=Walk(choose_feed(images, self.device, evaluation_batch(len(images), self.world)), self.device),
+                cursor=BatchCursor(
+                    choose_feed(images, self.device, evaluation_batch(len(images), self.world)), self.device
+                ),
                 augmentation=self._augmentation,
                 dtype=dtype_of(self.recipe),
-                way=self.choice.way,
+                mode=self.execution.mode,
                 world=self.world,
             )
         return self._tests[split]
@@ -265,10 +267,10 @@ class Training:
             )
             self._norms = NormEstimation(
                 network=self.model,
-                walk=Walk(self.feed.beside(), self.device),
+                cursor=BatchCursor(self.feed.fork(), self.device),
                 augmentation=self._augmentation,
                 dtype=dtype_of(self.recipe),
-                way=self.choice.way,
+                mode=self.execution.mode,
                 order=order,
                 draws=draws,
                 world=self.world,

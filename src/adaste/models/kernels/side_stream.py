@@ -13,7 +13,7 @@ from torch.nn import functional as F
 ALIGNMENT = 8
 
 
-class Sidetrack:
+class SideStream:
     """A second stream, for work that is done when `join` is called."""
 
     def __init__(self, device: torch.device) -> None:
@@ -44,16 +44,18 @@ class Sidetrack:
 
 class _Convolution(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any, sidetrack: Sidetrack) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any, side_stream: SideStream
+    ) -> Tensor:
         x = _aligned(x)
         ctx.save_for_backward(x)
-        ctx.weight, ctx.stride, ctx.padding, ctx.sidetrack = weight, stride, padding, sidetrack
+        ctx.weight, ctx.stride, ctx.padding, ctx.side_stream = weight, stride, padding, side_stream
         return F.conv2d(x, _aligned(weight), stride=stride, padding=padding)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        ctx.sidetrack.weight_gradient(dy, x, ctx.weight, ctx.stride, ctx.padding)
+        ctx.side_stream.weight_gradient(dy, x, ctx.weight, ctx.stride, ctx.padding)
         dx = None
         if ctx.needs_input_grad[0]:
             dx = _backward(dy, x, _aligned(ctx.weight), ctx.stride, ctx.padding, wanted=(True, False))[0]
