@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from adaste._util.compiling import compiled_method
-from adaste.data.augment import Augmentation, Batch, loss
+from adaste.data.augment import Augmentation, Batch, Targets, loss
 from adaste.optim.latent_optimizer import LatentOptimizer
 from adaste.training.batches import BatchCursor
 from adaste.training.cuda_graph import Accelerator, CudaGraphed
@@ -83,27 +83,24 @@ class TrainingStep:
 
     def _step(self) -> None:
         self._optimizer.zero_grad(set_to_none=True)
-        step, images, labels, partners, share = self._batch()
+        step, batch = self._batch()
         with self._faster():
-            value = self._judge(step, self._forward(images), labels, partners, share)
+            value = self._judge(step, self._forward(batch.images), batch.targets)
             value.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
 
-    def _next_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+    def _next_batch(self) -> tuple[Tensor, Batch]:
         raw = self._cursor.next()
         self._set_rates(raw.draws[RATES])
-        batch = self._augmentation.apply(raw.images, raw.labels, raw.draws, self._dtype)
-        return raw.step, batch.images, batch.labels, batch.partners, batch.share
+        return raw.step, self._augmentation.apply(raw.images, raw.labels, raw.draws, self._dtype)
 
     def _logits(self, images: Tensor) -> Tensor:
         logits: Tensor = self._network(images)
         return logits
 
-    def _loss(
-        self, step: Tensor, logits: Tensor, labels: Tensor, partners: Tensor | None, share: Tensor | None
-    ) -> Tensor:
-        value = loss(logits, Batch(logits, labels, partners, share), self._label_smoothing)
-        self._account(step, value.detach(), logits.argmax(1) == labels)
+    def _loss(self, step: Tensor, logits: Tensor, targets: Targets) -> Tensor:
+        value = loss(logits, targets, self._label_smoothing)
+        self._account(step, value.detach(), logits.argmax(1) == targets.labels)
         return value
 
     def _account(self, step: Tensor, value: Tensor, right: Tensor) -> None:
