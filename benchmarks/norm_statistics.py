@@ -21,7 +21,7 @@ from adaste.data.augment import Augmentation, Transform
 from adaste.data.augment.spatial import Spatial
 from adaste.runs.checkpoint import Checkpoints
 from adaste.runs.environment import environment
-from adaste.runs.folder import read_recipe
+from adaste.runs.folder import RunFolder
 from adaste.training.batches import BatchCursor, choose_feed
 from adaste.training.distributed import ALONE
 from adaste.training.epoch_plan import draw_batches
@@ -41,7 +41,7 @@ def settled(transforms: tuple[Transform, ...]) -> tuple[Transform, ...]:
 
 def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterator[tuple[str, float | bool]]:
     """Whether weights are soft, and the test accuracy with statistics of each kind."""
-    recipe = read_recipe(folder / "recipe.json")
+    recipe = RunFolder(folder).read_recipe()
     newest = Checkpoints(folder / "checkpoints").newest(print)
     if newest is None:
         raise SystemExit(f"{folder} has no checkpoint to test")

@@ -100,7 +100,7 @@ def started(name: str, engine: str, arguments: argparse.Namespace, extra: dict[s
 
 def measured(names: list[str], engine: str, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """These runs at once, each in a process of its own."""
-    from adaste.runs.study.mps import shared_gpu
+    from adaste.runs.study.processes import shared_gpu
 
     with shared_gpu(print) if len(names) > 1 else nullcontext({}) as variables:
         processes = [started(name, engine, arguments, variables) for name in names]

@@ -8,7 +8,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from adaste.runs.folder import read_result
+from adaste.runs.folder import RunFolder
 from support.archives import write_cifar10
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def test_evaluation_gives_exactly_what_was_recorded(call, trained: Path, which: 
     _, now, recorded = out.splitlines()
     assert code == 0
     assert now.split()[1:6] == recorded.split()[1:6]
-    result = read_result(trained)
+    result = RunFolder(trained).read_result()
     assert f"{getattr(result, f'{which}_accuracy'):.2f} %" in now
 
 
@@ -109,7 +109,7 @@ def test_from_a_publishers_archive_to_an_evaluated_network(call, tmp_path: Path)
         *small,
     )
     assert code == 0, err
-    result = read_result(Path("run"))
+    result = RunFolder(Path("run")).read_result()
     assert result is not None and result.last_accuracy > 50  # ten classes, each with a colour of its own
     code, out, err = call("evaluate", "run", "--data", str(tmp_path / "cifar"))
     assert code == 0 and f"{result.last_accuracy:.2f}" in out, err

@@ -13,7 +13,6 @@ from adaste.recipes.bases import Base
 from adaste.recipes.presets import RECIPES
 from adaste.recipes.recipe import Recipe
 from adaste.recipes.registry import ADMITTED
-from adaste.runs.evaluate import NETWORKS
 from adaste.runs.run import Options
 from adaste.training.execution import ExecutionMode
 
@@ -54,7 +53,6 @@ def test_every_command_explains_itself_with_examples(command: list[str], capsys:
 
 def test_choices_that_are_written_out_to_start_soon_are_those_of_the_library() -> None:
     assert ("auto", *(mode.value for mode in ExecutionMode)) == options.ENGINES
-    assert options.NETWORKS == NETWORKS
 
 
 @pytest.mark.parametrize("command", ["train", "study", "reproduce"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from adaste.runs.folder import read_result
+from adaste.runs.folder import RunFolder
 from support.faults import MADE, ended, in_child
 from support.small_runs import outcome, small_run
 
@@ -71,7 +71,7 @@ def test_a_run_killed_at_twenty_random_moments_ends_as_if_it_had_not_been(tmp_pa
     assert kills == KILLS
     assert len(hit) >= 3, f"the kills must hit many phases, got {hit}"
     assert outcome(folder) == whole
-    assert read_result(folder) is not None
+    assert RunFolder(folder).read_result() is not None
     assert not list(folder.rglob("*.tmp"))
     assert not list(folder.rglob("*.damaged")), "a kill never leaves half a checkpoint"
 

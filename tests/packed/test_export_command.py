@@ -20,7 +20,7 @@ from adaste.packed.nodes import Weighted
 from adaste.packed.onnx import to_int8_onnx
 from adaste.runs.evaluate import network_of_run, restore
 from adaste.runs.export import export, graph_of_run
-from adaste.runs.folder import read_result
+from adaste.runs.folder import RunFolder
 from support.packed_networks import assert_same, every_operation, logits_of
 from support.small_runs import small_data, small_recipe, small_run
 
@@ -77,7 +77,7 @@ def test_the_one_bit_file_of_a_run_reaches_its_accuracy(command, trained: Path, 
     logits = logits_of(packed, images)
     assert_same(logits, logits_of(restore(exported, dataset, CPU), images))
     accuracy = 100 * (logits.argmax(1).numpy() == dataset.test.labels).mean()
-    result = read_result(trained)
+    result = RunFolder(trained).read_result()
     assert result is not None and accuracy == pytest.approx(result.last_accuracy, abs=0.21)
 
 

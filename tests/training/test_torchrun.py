@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from adaste.data import Dataset
-from adaste.runs.folder import read_records
+from adaste.runs.folder import RunFolder
 from adaste.training.distributed import (
     SynchronizedBatchNorm,
     World,
@@ -66,7 +66,7 @@ def test_two_processes_train_as_one_does(tmp_path, network, two) -> None:
     assert one.keys() == other.keys()
     for name, value in one.items():
         torch.testing.assert_close(other[name], value, rtol=1e-4, atol=1e-5)
-    for alone, together in zip(*map(read_records, folders), strict=True):
+    for alone, together in zip(*(RunFolder(folder).read_records() for folder in folders), strict=True):
         assert together.loss == pytest.approx(alone.loss, rel=1e-4)
         assert together.train_accuracy == alone.train_accuracy
         assert together.test_accuracy == alone.test_accuracy

@@ -87,7 +87,7 @@ def export(arguments: argparse.Namespace) -> int:
     exported = network_of_run(arguments.runs[0], arguments.network)
     dataset = load(exported.recipe.data, arguments.data)
     calibrate = (arguments.calibrate or CALIBRATION) if arguments.int8 else None
-    written = runs.export(exported, dataset, arguments.file, calibrate=calibrate)
+    written = runs.export(exported, arguments.file, dataset=dataset, calibrate=calibrate)
     ratio = written.float_size / written.size
     print(f"{arguments.file}: {written.size:,} bytes, 1/{ratio:.1f} of {written.float_size:,} in float32")
     return 0

@@ -11,7 +11,6 @@ from enum import Enum
 import torch
 from torch import nn
 
-from adaste.data import Dataset
 from adaste.data.augment import Augmentation
 from adaste.models import ImageShape
 from adaste.recipes.recipe import Recipe
@@ -79,13 +78,15 @@ def _found(*programs: str | None) -> bool:
     return any(program and shutil.which(program) for program in programs)
 
 
-def build_network(recipe: Recipe, dataset: Dataset, device: torch.device) -> nn.Module:
-    """The network of `recipe` for the images and classes of `dataset`, with the initial weights of its seed."""
-    height, width, channels = dataset.train.images.shape[1:]
-    height, width = Augmentation(recipe.augmentation, dataset.mean, dataset.std).output_size((height, width))
+def build_network(
+    recipe: Recipe, augmentation: Augmentation, image_shape: tuple[int, ...], classes: int, device: torch.device
+) -> nn.Module:
+    """Return the network of `recipe` for images (height, width, channels), with the initial weights of its seed."""
+    height, width, channels = image_shape
+    height, width = augmentation.output_size((height, width))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        model = recipe.network.build(ImageShape(channels, height, width), len(dataset.classes))
+        model = recipe.network.build(ImageShape(channels, height, width), classes)
     return in_precision(model, dtype_of(recipe)).to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 

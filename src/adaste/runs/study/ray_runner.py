@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adaste._util.checks import require, require_count
-from adaste._util.files import write_atomically
+from adaste.runs.folder import RunFolder
 from adaste.runs.study.processes import NO_VARIABLES, Ending
 from adaste.runs.study.ray_worker import Board, Made, Work, make
 from adaste.runs.study.study import Job
@@ -98,7 +98,7 @@ class Cluster:
     def _ending(self, task: Any, folder: Path) -> Ending:
         try:
             made: Made = self._ray.get(task)
-            _bring_to(folder, made.files)
+            RunFolder(folder).update(made.files)
             return made.ending
         except self._ray.exceptions.RayError as error:
             return Ending(-signal.SIGINT if self._stopped else 1, _in_a_line(error))
@@ -115,17 +115,9 @@ class Cluster:
                 self._heard[folder] = time.monotonic()
                 records = news[folder.absolute()]
                 if records is not None:
-                    _bring_to(folder, {"metrics.jsonl": records})
+                    files = RunFolder(folder)
+                    files.update({files.metrics_file.name: records})
         self._question = self._board.take.remote()
-
-
-def _bring_to(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write what has changed; the result last, since where it is a run counts as finished."""
-    for name in sorted(files, key=lambda name: name == "result.json"):
-        path = folder / name
-        if not path.exists() or path.read_bytes() != files[name]:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, files[name])
 
 
 def _in_a_line(error: Exception) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adaste._util.files import UNFINISHED, is_taken
-from adaste._util.signals import Heard, listening
+from adaste._util.signals import listening
+from adaste.runs.folder import RunFolder
 from adaste.runs.study.processes import Child, Ending
 
 INTERVAL = 0.25
@@ -72,19 +72,25 @@ def make(work: Work, board: Any) -> Made:
     """
     with listening(always=(signal.SIGINT,)) as heard, _folder_for(work) as folder:
         shared = folder == work.folder
-        _wait_until_free(folder, heard)
+        files = RunFolder(folder)
+        # A run whose node was lost may still be ending. If it does not, the child will say so.
+        deadline = time.monotonic() + PATIENCE
+        while files.is_taken() and not heard.number and time.monotonic() < deadline:
+            time.sleep(INTERVAL)
         child = Child(folder, work.options, work.variables)
         try:
             while (ending := child.ended()) is None:
                 if heard.number:
                     child.stop()
-                board.post.remote(work.folder, None if shared else _content(folder / "metrics.jsonl"))
+                metrics = files.metrics_file
+                records = metrics.read_bytes() if metrics.exists() else b""
+                board.post.remote(work.folder, None if shared else records)
                 time.sleep(INTERVAL)
         finally:
             child.kill()
         if heard.number not in (0, signal.SIGINT):
             os.kill(os.getpid(), signal.SIGKILL)
-        return Made(ending, {} if shared else _files_in(folder))
+        return Made(ending, {} if shared else files.files())
 
 
 @contextmanager
@@ -94,22 +100,5 @@ def _folder_for(work: Work) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="adaste-") as name:
         folder = Path(name)
-        (folder / "recipe.json").write_text(work.recipe)
+        RunFolder(folder).recipe_file.write_text(work.recipe)
         yield folder
-
-
-def _wait_until_free(folder: Path, heard: Heard) -> None:
-    """A run whose node was lost may still be ending. If it does not, the child will say so."""
-    deadline = time.monotonic() + PATIENCE
-    while is_taken(folder) and not heard.number and time.monotonic() < deadline:
-        time.sleep(INTERVAL)
-
-
-def _content(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
-
-
-def _files_in(folder: Path) -> dict[str, bytes]:
-    found = [path for path in folder.rglob("*") if path.is_file()]
-    kept = [path for path in found if path.name != ".lock" and not UNFINISHED.fullmatch(path.name)]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
