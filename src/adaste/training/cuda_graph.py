@@ -10,13 +10,13 @@ from adaste.models.base import Convolution, Norm
 from adaste.models.kernels.side_stream import SideStream
 
 WARM_UP = 3
-"""Calls before the capture: compilers and cuDNN choose their kernels in these."""
+"""Calls before the capture, in which compilers and cuDNN choose their kernels."""
 
 
 class CudaGraphed:
-    """`function` as a CUDA graph. The first calls run it as it is, so every call counts and nothing must be undone.
+    """A function captured once as a CUDA graph and replayed. Its first calls run it as it is: every call counts.
 
-    It must change tensors in place, always the same ones, and never wait for the device.
+    The function changes tensors in place, always the same ones, and never waits for the device.
     """
 
     def __init__(self, function: Callable[[], None], device: torch.device) -> None:
@@ -47,7 +47,7 @@ class CudaGraphed:
             with torch.cuda.stream(self._stream):
                 self._function()
         finally:
-            # Also after an error: what was begun still writes, and others may be given its memory.
+            # Also after an error: kernels that were started still write, and their memory may be given to others.
             torch.cuda.current_stream().wait_stream(self._stream)
 
     def _capture(self) -> torch.cuda.CUDAGraph:
@@ -63,9 +63,9 @@ class CudaGraphed:
 
 
 class Accelerator:
-    """Inside `with accelerator():` the layers of `model` run on fused kernels, and weight gradients beside the rest.
+    """Inside `with accelerator():`, layers of `model` run fused kernels, and weight gradients run on a second stream.
 
-    A backward pass belongs into the same block as its forward pass. Outside, the model is as torch made it.
+    The backward pass must be in the same block as its forward pass. Outside, the model computes as before.
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:

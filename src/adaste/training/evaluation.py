@@ -17,15 +17,15 @@ from adaste.training.distributed import World
 from adaste.training.execution import ExecutionMode
 
 BATCH = 1000
-"""Images in a batch of evaluation, where no gradients take memory."""
+"""Images in a batch of evaluation."""
 
 PADDING = -1
-"""Stands for an image that fills up the last batch."""
+"""The index of an image that fills up the last batch."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a network reaches on a split."""
+    """Loss and accuracy of a network on a split."""
 
     loss: float
     accuracy: float
@@ -34,7 +34,7 @@ class Score:
 
 
 class Evaluation:
-    """Mean cross-entropy and accuracy of `network`, in evaluation mode, with the weights it has when called."""
+    """Computes the mean cross-entropy and the accuracy of `network`, with the weights it has when called."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Evaluation:
         self._dtype, self._world = dtype, world
         self._totals = torch.zeros(3, dtype=torch.float64, device=cursor.device)
         self._order = evaluation_order(cursor.feed.count, world)
-        self._run = program(self._step, network, mode, cursor.device)
+        self._run = prepare_step(self._step, network, mode, cursor.device)
 
     @torch.no_grad()
     def __call__(self) -> Score:
@@ -73,13 +73,12 @@ class Evaluation:
 
 
 class NormEstimation:
-    """BatchNorm statistics for the weights the network has now: the means over a few batches, augmented as in training.
+    """Estimates BatchNorm statistics for the present weights: means over a few batches, augmented as in training.
 
-    While weights are soft, the running statistics belong to the soft weights; the rounded ones need their own. Where
-    weights are +-1, signs flip between the batches that the running statistics remember. The new ones must come from
-    such batches as training's do: a network that has learned to see images with black borders and is normalised by
-    images without them is another network, and a worse one.
-    `order` and `draws` are this process' part of the batches.
+    While weights are soft, the running statistics are those of the soft weights, and rounded weights need their own.
+    Weights of +-1 flip between the batches over which the running statistics were averaged. The new statistics must
+    come from batches like those of training: with unaugmented images, accuracy is lower. `order` and `draws` are this
+    process's part of the batches.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class NormEstimation:
         self._network, self._cursor, self._augmentation, self._dtype = network, cursor, augmentation, dtype
         self._order, self._draws, self._world = order, draws, world
         self._means = BatchMeans(norms_with_statistics(network))
-        self._run = program(self._step, network, mode, cursor.device)
+        self._run = prepare_step(self._step, network, mode, cursor.device)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -122,10 +121,10 @@ class NormEstimation:
         self._network(self._augmentation.apply(raw.images, raw.labels, raw.draws, self._dtype).images)
 
 
-def program(
+def prepare_step(
     step: Callable[[], None], network: nn.Module, mode: ExecutionMode, device: torch.device
 ) -> Callable[[], None]:
-    """A step of `network` without gradients, in the given mode."""
+    """Return `step`, which calls `network` without gradients, prepared for the given mode."""
     if mode is not ExecutionMode.GRAPH:
         return compiled_method(step) if mode is ExecutionMode.COMPILED else step
     accelerator = Accelerator(network, device)
@@ -138,12 +137,12 @@ def program(
 
 
 def evaluation_batch(count: int, world: World) -> int:
-    """Images in a step of evaluation on each process."""
+    """Return the size of an evaluation batch on each process."""
     return min(BATCH, -(-count // world.size))
 
 
 def evaluation_order(count: int, world: World) -> Tensor:
-    """The images of each step on this process, (steps, b): together the processes see every image once."""
+    """Return the images of each step on this process, (steps, b); together the processes see every image once."""
     batch = evaluation_batch(count, world)
     steps = -(-count // (batch * world.size))
     index = torch.arange(steps * batch * world.size)

@@ -17,7 +17,7 @@ from adaste.recipes.recipe import Recipe
 from adaste.training.distributed import World
 
 WORTH_COMPILING = 1_000_000
-"""On a CPU the uncompiled update of fewer parameters takes less than a compiler's start."""
+"""Parameters from which on a compiled update on a CPU pays for the start of the compiler."""
 
 
 class ExecutionMode(Enum):
@@ -65,12 +65,12 @@ def choose_execution(asked: str, *, device: torch.device, world: World, paramete
 
 
 def missing_compiler(device: torch.device) -> str | None:
-    """What torch.compile would miss on this machine; None where it can run."""
+    """Return what torch.compile lacks on this machine; None if it can run."""
     if device.type != "cuda":
         return None if _found(os.environ.get("CXX"), "g++", "clang++") else "a C++ compiler, and none was found"
     if importlib.util.find_spec("triton") is None:
         return "triton, which is not installed"
-    # Triton compiles what starts its kernels.
+    # Triton compiles the launchers of its kernels.
     return None if _found(os.environ.get("CC"), "gcc", "clang") else "a C compiler, and none was found"
 
 
@@ -91,12 +91,12 @@ def build_network(
 
 
 def dtype_of(recipe: Recipe) -> torch.dtype:
-    """The type of the images and weights a network computes with."""
+    """Return the type of the images and weights a network computes with."""
     return {"bfloat16": torch.bfloat16, "float32": torch.float32}[recipe.precision]
 
 
 def in_precision(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """Weights and biases of layers in `dtype`; the statistics and scales of norms stay float32."""
+    """Convert weights and biases of layers to `dtype`; the statistics and scales of norms stay float32."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             module.to(dtype)
@@ -105,12 +105,12 @@ def in_precision(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 @contextmanager
 def algorithms(deterministic: bool, device: torch.device) -> Iterator[None]:
-    """The fastest that cuDNN can find by trying, or those that give the same bits every time. Afterwards as before.
+    """Inside, torch uses the fastest algorithms that cuDNN finds, or those that give the same bits every time.
 
-    On a CPU, sums are taken in as many parts as there are threads, and rounded in another way for each number of them.
-    One is the only number that every machine has: deterministic computation on a CPU takes one thread.
+    On a CPU, sums are taken in as many parts as there are threads, and their rounding depends on that number. One is
+    the only number that every machine has: deterministic computation on a CPU takes one thread.
 
-    But for CUBLAS_WORKSPACE_CONFIG, which stays: cuBLAS reads it once, to take it back would change nothing.
+    Afterwards all is as before except CUBLAS_WORKSPACE_CONFIG, which cuBLAS reads only once.
     """
     before = (
         torch.are_deterministic_algorithms_enabled(),

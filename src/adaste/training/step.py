@@ -19,18 +19,18 @@ RATES = "rates"
 
 @dataclass(frozen=True)
 class Progress:
-    """What the steps of an epoch have met so far, on this process."""
+    """The totals of the steps of an epoch so far, on this process."""
 
-    loss: float
+    loss: float = 0.0
     """Summed over images."""
-    correct: float
-    seen: float
-    first_bad: int
-    """The step whose loss was not finite; -1 while all were."""
+    correct: float = 0.0
+    seen: float = 0.0
+    first_bad: int = -1
+    """The first step whose loss was not finite; -1 if there is none."""
 
 
 class TrainingStep:
-    """Call it once per step. Nothing in it waits for the device, and every number that changes is read from a tensor.
+    """Makes one step per call. Nothing in it waits for the device, and every number that changes is read from a tensor.
 
     The cursor brings the learning rates of each step beside its random numbers, under the name RATES: one for each
     group of the optimizer. They come from the host, because a schedule would be compiled anew for every length.
@@ -54,7 +54,7 @@ class TrainingStep:
         eager = mode is ExecutionMode.EAGER
         self._batch = self._next_batch if eager else compiled_method(self._next_batch)
         self._judge = self._loss if eager else compiled_method(self._loss)
-        # In a graph the network's own kernels are the faster ones; a compiler knows nothing of streams.
+        # In a graph, our kernels are faster than the compiler's, which uses no second stream.
         self._faster = Accelerator(network, cursor.device) if mode is ExecutionMode.GRAPH else nullcontext
         self._forward = compiled_method(self._logits) if mode is ExecutionMode.COMPILED else self._logits
         self._mode = mode
@@ -65,17 +65,17 @@ class TrainingStep:
         self._run()
 
     def progress(self) -> Progress:
-        """The totals so far; waits for the device."""
+        """Return the totals so far; waits for the device."""
         total, correct, seen = self._totals.tolist()
         return Progress(total, correct, seen, int(self._first_bad))
 
     def resume(self, progress: Progress) -> None:
-        """Go on from totals of before."""
+        """Continue from these totals."""
         self._totals.copy_(torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64))
         self._first_bad.fill_(progress.first_bad)
 
     def renew(self) -> None:
-        """Forget what was captured: it holds the optimizer's tensors, and a state that is loaded brings new ones."""
+        """Drop a captured graph: it holds the optimizer's tensors, which loading a state replaces."""
         self._run = self._program()
 
     def _program(self) -> Callable[[], None]:
@@ -110,7 +110,7 @@ class TrainingStep:
         self._first_bad.copy_(torch.where(known, self._first_bad, step))
 
     def _set_rates(self, rates: Tensor) -> None:
-        # The groups are asked for at every step: a state that is loaded brings new ones.
+        # Not stored: loading a state replaces the groups.
         for group, rate in zip(self._optimizer.param_groups, rates.unbind(), strict=True):
             if isinstance(group["lr"], Tensor):
                 group["lr"].copy_(rate)

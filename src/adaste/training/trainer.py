@@ -1,4 +1,4 @@
-"""Training by a recipe: one record per epoch, and a state from which it goes on exactly. Writes nothing."""
+"""Training by a recipe: yields one record per epoch, and has a state to resume from exactly. Writes no files."""
 
 import time
 import warnings
@@ -30,11 +30,9 @@ from adaste.training.flips import FlipCounter
 from adaste.training.records import DivergedError, Record
 from adaste.training.step import Progress, TrainingStep
 
-NOTHING_YET = Progress(0.0, 0.0, 0.0, -1)
-
 
 class Training:
-    """A recipe at work on a device.
+    """Trains by a recipe on a device.
 
         training = Training(recipe, dataset, device=torch.device("cuda"))
         for record in training.run():
@@ -55,7 +53,6 @@ class Training:
         self.recipe, self.dataset, self.world = recipe, dataset, world
         self.epoch, self.step = 0, 0
         self.steps_per_epoch = steps_of_recipe(recipe, dataset, world)
-        self._share = world.share(recipe.batch)
         kept, self._held_out = _divided(dataset.train, recipe.holdout)
         self._augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
         shape, classes = dataset.train.images.shape[1:], len(dataset.classes)
@@ -66,7 +63,7 @@ class Training:
         self.execution: Execution = choose_execution(engine, device=device, world=world, parameters=parameters)
         self._in_steps = recipe.in_steps(self.steps_per_epoch)
         self.optimizer, rates = self._make_optimizer()
-        self.feed = choose_feed(kept, device, self._share)
+        self.feed = choose_feed(kept, device, world.share(recipe.batch))
         self._planner = Planner(recipe, self._augmentation, self.feed, world, rates)
         self._cursor = BatchCursor(self.feed, device)
         self.device = self._cursor.device
@@ -88,7 +85,7 @@ class Training:
         after_step: Callable[[], None] = lambda: None,
         tested: Callable[[nn.Module, float], None] = lambda network, accuracy: None,
     ) -> Iterator[Record]:
-        """Train from where it stands to the end.
+        """Train to the end, from the first epoch or from the state that was loaded.
 
         `after_step` is called after every step and may raise to stop; `tested` after every test, with the network as it
         would be exported and the accuracy that decides which epoch is best.
@@ -97,13 +94,13 @@ class Training:
             yield self._epoch(after_step, tested)
 
     def evaluate(self, split: str = "test") -> Score:
-        """Loss and accuracy of the weights as exported, on "test" or "holdout"."""
+        """Return loss and accuracy of the weights as exported, on "test" or "holdout"."""
         with self.exported():
             return self._test(split)()
 
     @contextmanager
     def exported(self) -> Iterator[nn.Module]:
-        """The model as it would be exported: weights rounded, BatchNorm with statistics for them; then as before."""
+        """Inside, the model is as exported: weights binary, BatchNorm with statistics for them; then as before."""
         self._checked_progress()
         self.world.average_buffers(self.model)
         recipe = self.recipe
@@ -116,13 +113,13 @@ class Training:
         self._cursor.begin(*self._planner.plan(self.epoch), first=first)
         if first == 0:
             self._flips.restart()
-            self._train.resume(NOTHING_YET)
+            self._train.resume(Progress())
         self.model.train()
         while self.step < self.steps_per_epoch:
             try:
                 self._train()
             except NonFiniteGradientError as error:
-                # On a GPU the news is of an earlier step, perhaps of the first one whose loss was bad.
+                # On a GPU the error is of an earlier step, perhaps of the first one whose loss was not finite.
                 bad = self._train.progress().first_bad
                 raise DivergedError(self.epoch, self.step if bad < 0 else bad, str(error)) from error
             self.step += 1
@@ -135,7 +132,7 @@ class Training:
         return self._record(progress, seconds, images / seconds, tested)
 
     def _checked_progress(self) -> Progress:
-        """The totals so far of all processes; an error, in all, if a loss, gradient or latent was not finite in any."""
+        """Return the totals of all processes. Raise DivergedError in all if a number was not finite in any."""
         progress = self._train.progress()
         bad = self.world.largest(progress.first_bad, self.device)
         try:
@@ -180,9 +177,10 @@ class Training:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a resumed training needs, as plain data and tensors (those of the training, not copies).
+        """Return all that a resumed training needs, as plain data and tensors (those of the training, not copies).
 
-        A DivergedError where training has diverged: there is nothing to go on from.
+        Raises:
+            DivergedError: There is nothing to resume from.
         """
         progress = self._checked_progress()
         self.world.average_buffers(self.model)
@@ -198,13 +196,13 @@ class Training:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`, to the last bit as if there had been no interruption."""
+        """Load a `state_dict`; training then continues, to the last bit, as if there had been no interruption."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.epoch, self.step = state["epoch"], state["step"]
         self._train.renew()
-        # What all processes had met, of whatever number they were, is counted once.
-        self._train.resume(Progress(**state["progress"]) if self.world.leads else NOTHING_YET)
+        # The totals are those of all processes, whatever their number was: one of them counts them.
+        self._train.resume(Progress(**state["progress"]) if self.world.leads else Progress())
         self._flips.load(state["signs"])
         torch.set_rng_state(state["random"])
         if state["random_on_device"] is not None and self.device.type == "cuda":
@@ -284,7 +282,7 @@ class Training:
 
 
 def _divided(split: Split, held_out: int) -> tuple[Split, Split | None]:
-    """The images to train with, and those set aside, if any: the same for every seed."""
+    """Return the images to train with and those held out, if any; the same for every seed."""
     if held_out == 0:
         return split, None
     order = torch.randperm(len(split), generator=generator(0, 0, "holdout")).numpy()
