@@ -1,4 +1,4 @@
-"""The network of a run as a file for other programs: one-bit, or ONNX."""
+"""Exports the network of a run for other programs: as a one-bit file or as ONNX."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: bytes of the file, and those of the same network in float32."""
+    """The size in bytes of the file that was written, and that of the same network in float32."""
 
     size: int
     float_size: int
@@ -84,5 +84,5 @@ def _prepared(exported: Exported, dataset: Dataset | None, images: NDArray[np.ui
 
 
 def _spread(images: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
-    """`count` of the images from all over the set, which may be sorted by class."""
+    """Return `count` images from all over the set, which may be sorted by class."""
     return images[np.linspace(0, len(images) - 1, num=min(count, len(images)), dtype=np.int64)]

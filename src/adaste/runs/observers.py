@@ -1,4 +1,4 @@
-"""Observers of a run: what they are told, and one that writes TensorBoard's files."""
+"""Observers of a run, and one that writes TensorBoard's files."""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,19 +9,19 @@ from adaste.training.trainer import Training
 
 
 class Observer(Protocol):
-    """What is told how a run is going. All methods are called in the process that leads."""
+    """Follows a run. All methods are called in the leading process."""
 
     def begins(self, training: Training, records: list[Record]) -> None:
-        """Training is about to begin, or to go on after these records."""
+        """Called before training begins or, after these records, resumes."""
 
     def stepped(self, training: Training) -> None:
-        """A step was made; on a GPU, asked for."""
+        """Called after every step; on a GPU, after it was launched."""
 
     def epoch_ended(self, record: Record) -> None:
-        """An epoch is over."""
+        """Called after every epoch."""
 
     def says(self, text: str) -> None:
-        """Something worth a line."""
+        """Called with a message of one line."""
 
 
 class Silent:
@@ -52,7 +52,7 @@ class TensorBoard(Silent):
         self._writer: Any = None
 
     def begins(self, training: Training, records: list[Record]) -> None:
-        # What an interrupted run wrote after its last checkpoint is purged: those epochs come again.
+        # Purge what an interrupted run wrote after its last checkpoint: those epochs are repeated.
         self._writer = self._make(str(self._folder), purge_step=len(records))
 
     def epoch_ended(self, record: Record) -> None:

@@ -1,4 +1,4 @@
-"""run(recipe, folder): the only place that writes results."""
+"""A run: training by a recipe that is recorded in a folder, and resumed from there after an interruption."""
 
 import time
 from contextlib import nullcontext
@@ -26,15 +26,15 @@ from adaste.training.records import DivergedError, Record
 from adaste.training.trainer import Training
 
 VERSION = 1
-"""Of the content of checkpoints."""
+"""The version of the content of checkpoints."""
 
 STOP = 1
-"""To save is a wish of 1, to stop because of a signal a larger one; the largest wish of all processes counts."""
+"""The request to save; a larger one is to stop because of a signal. The largest of all processes counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a run may do differently without changing its numbers, up to rounding.
+    """Settings of a run that do not change its numbers, up to rounding.
 
     engine         how steps are run: auto, eager, compiled or graph.
     save_every     seconds between checkpoints; there is one at the end and when it is stopped in any case.
@@ -58,7 +58,7 @@ USUAL = Options()
 
 @dataclass
 class _Story:
-    """What has happened so far, over all starts of a run."""
+    """The history of a run over all its starts."""
 
     records: list[Record] = field(default_factory=list)
     seconds: float = 0.0
@@ -78,9 +78,9 @@ def run(
     options: Options = USUAL,
     observer: Observer = SILENT,
 ) -> Result:
-    """Train by `recipe` and write everything into `folder`; goes on where an earlier start was interrupted.
+    """Train by `recipe` and write all results into `folder`; resume if an earlier start was interrupted.
 
-    A finished run is not run again. Ctrl-C and SIGTERM save and raise StoppedError.
+    A finished run is not run again. Ctrl-C and SIGTERM save a checkpoint and raise StoppedError.
     """
     steps_of_recipe(recipe, dataset, world)  # an error, before anything is written, where its batch does not suit
     files = RunFolder(folder)
@@ -168,17 +168,17 @@ class _Run:
         self._save_if_due()
 
     def _save_if_due(self) -> None:
-        """Save when it is time or when asked to stop, and then stop; all processes at the same step."""
+        """Save if it is time or a signal came, and stop after a signal; all processes do so after the same step."""
         due = time.monotonic() - self.saved_at >= self.options.save_every
-        wish = STOP + self.heard.number if self.heard.number else int(due)
-        wish = self.consensus.largest(wish, self.training.step)
-        if wish:
+        request = STOP + self.heard.number if self.heard.number else int(due)
+        request = self.consensus.largest(request, self.training.step)
+        if request:
             self.save()
-        if wish > STOP:
-            raise StoppedError(wish - STOP, self.training.epoch, self.training.step)
+        if request > STOP:
+            raise StoppedError(request - STOP, self.training.epoch, self.training.step)
 
     def save(self) -> None:
-        """Write a checkpoint of now, and the best network so far."""
+        """Write a checkpoint and the best network so far."""
         state = {
             "version": VERSION,
             "recipe": self.training.recipe.digest,

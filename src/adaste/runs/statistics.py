@@ -1,4 +1,4 @@
-"""Numbers that follow from what a run has left: its best epoch, the time to go, the distribution of its latents."""
+"""Statistics of a run: its best epoch, the time that is left, the histogram of its latents."""
 
 from collections.abc import Sequence
 
@@ -9,33 +9,33 @@ from adaste.runs.folder import Histogram
 from adaste.training.records import Record
 
 RECENT = 5
-"""Epochs whose mean says how long the next ones will take."""
+"""Epochs over whose time the time of the next ones is estimated."""
 
 BINS = 81
 """An odd number: the middle one is around zero."""
 
 REACH = 4.0
-"""Standard deviations from zero to either end; what lies beyond is counted in the outermost bins."""
+"""Standard deviations from zero to either end; latents beyond are counted in the outermost bins."""
 
 
 def best_of(records: Sequence[Record]) -> Record | None:
-    """The first of the records with the highest deciding accuracy; None where nothing was tested."""
+    """Return the first record with the highest deciding accuracy; None if nothing was tested."""
     tested = [record for record in records if record.deciding is not None]
     return max(tested, key=lambda record: record.deciding or 0.0, default=None)
 
 
 def best_tested(records: Sequence[Record]) -> Record | None:
-    """The first of the records with the highest test accuracy: chosen on the test images, as in the paper."""
+    """Return the first record with the highest test accuracy: chosen on the test images, as in the paper."""
     return max(_tested(records), key=lambda record: record.test_accuracy or 0.0, default=None)
 
 
 def last_tested(records: Sequence[Record]) -> Record | None:
-    """The latest record of an epoch that was tested."""
+    """Return the latest record of an epoch that was tested."""
     return next(reversed(_tested(records)), None)
 
 
 def seconds_left(records: Sequence[Record], epochs: int) -> float:
-    """How long the epochs without a record will take if they are as the last ones with one; there must be one."""
+    """Return the time that the epochs without a record will take if they are as long as the last ones."""
     recent = records[-RECENT:]
     return (epochs - len(records)) * sum(record.seconds + record.evaluation_seconds for record in recent) / len(recent)
 
@@ -46,7 +46,7 @@ def _tested(records: Sequence[Record]) -> list[Record]:
 
 @torch.no_grad()
 def histogram(latents: Sequence[Tensor]) -> Histogram | None:
-    """The histogram of all numbers in `latents`; None where there are none."""
+    """Return the histogram of all numbers in `latents`; None if there are none."""
     count = sum(latent.numel() for latent in latents)
     if not count:
         return None

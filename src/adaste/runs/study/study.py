@@ -1,4 +1,4 @@
-"""Many runs, several at a time. What is finished is skipped, what was interrupted goes on."""
+"""Many runs, several at a time. Finished ones are skipped, interrupted ones resumed."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ INTERVAL = 0.25
 
 
 class State(Enum):
-    """What has become of a run."""
+    """The state of a run in a study."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -32,7 +32,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be made."""
+    """A run of a study."""
 
     name: str
     recipe: Recipe
@@ -46,7 +46,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Status:
-    """How far a run is, as its files tell.
+    """The progress of a run, read from its files.
 
     problem  why it failed, in one line.
     updated  when its last record was written, in seconds since the epoch.
@@ -73,7 +73,7 @@ class Status:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long it will still take if it goes on like this; None where nothing can be said."""
+        """The estimated time until the run ends; None if there is no estimate."""
         if self.state is not State.RUNNING or not self.records:
             return None
         left = seconds_left(self.records, self.job.recipe.epochs)
@@ -81,9 +81,9 @@ class Status:
 
 
 def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
-    """Where a run belongs: one folder for equal recipes, so that what was begun is found again, by any name.
+    """Return the folder of a run: one for equal recipes, so that a run is found again under any name.
 
-    But where the data are images of one's own, equal recipes may be of other images, and the name says of which.
+    Equal recipes for images of one's own may be for other images, and only the name says for which.
     """
     own = runs / f"{name}-{recipe.digest}"
     if is_own(recipe.data):
@@ -93,29 +93,29 @@ def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
 
 
 class Runner(Protocol):
-    """Where runs are made: in processes of this machine, or on the nodes of a cluster. Folders name the runs."""
+    """Executes runs: in processes of this machine, or on the nodes of a cluster. Folders identify the runs."""
 
     def has_room(self) -> bool:
-        """Whether it takes one more now."""
+        """Return whether it takes one more run now."""
 
     def start(self, job: Job) -> None:
-        """Take a run whose folder holds its recipe."""
+        """Start a run, whose folder holds its recipe."""
 
     def running(self) -> Collection[Path]:
-        """Those at work; one that was taken may still wait."""
+        """Return the runs at work; one that was started may still wait."""
 
     def ended(self) -> Mapping[Path, Ending]:
-        """Those that have ended since this was asked last; their folders hold all they have left."""
+        """Return the runs that have ended since the last call; their folders are complete."""
 
     def stop(self) -> None:
-        """Let all save and end."""
+        """Ask all runs to save and end."""
 
     def kill(self) -> None:
-        """End all now."""
+        """Kill all runs."""
 
 
 class Study:
-    """Jobs at work.
+    """Executes jobs and follows them.
 
         statuses = Study(jobs, Processes(4, options=["--device", "cuda"])).run(watch=print)
 
@@ -132,11 +132,11 @@ class Study:
 
     @property
     def stopped_by(self) -> int | None:
-        """The signal that ended it before all was done."""
+        """The signal that ended the study early; None if none did."""
         return self._signals[0] if self._signals else None
 
     def run(self, watch: Callable[[list[Status]], None]) -> list[Status]:
-        """Run all jobs; `watch` is told how they are doing, a few times per second and at the end.
+        """Run all jobs; call `watch` with their statuses a few times per second and at the end.
 
         A run that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP let the runs save; a second one kills.
         """
@@ -159,7 +159,7 @@ class Study:
                 self._runner.kill()
 
     def statuses(self) -> list[Status]:
-        """How every job is doing, in the order they were given."""
+        """Return the status of every job, in the order they were given."""
         running = self._runner.running()
         return [self._ended.get(folder) or self._status(job, folder in running) for folder, job in self._jobs.items()]
 
