@@ -35,7 +35,7 @@ def traced(folder: Path, phases: Path) -> None:
 
         return noted
 
-    import adaste.runs.run
+    import adaste.runs.folder
     from adaste.training.step import TrainingStep
     from adaste.training.trainer import Training
 
@@ -43,7 +43,7 @@ def traced(folder: Path, phases: Path) -> None:
     os.fsync = noting("writing", os.fsync)
     Path.replace = noting("renaming", Path.replace)
     Path.unlink = noting("removing", Path.unlink)
-    adaste.runs.run.append = noting("metrics", adaste.runs.run.append)
+    adaste.runs.folder.append = noting("metrics", adaste.runs.folder.append)
     Training._record = noting("evaluating", Training._record)
     TrainingStep.__call__ = noting("step", TrainingStep.__call__)
     small_run(MADE, folder)
@@ -89,7 +89,7 @@ def test_a_run_killed_in_a_given_phase_ends_as_if_it_had_not_been(tmp_path, whol
 
 
 def _dying(folder: Path, phase: str, occasion: int) -> None:
-    import adaste.runs.run
+    import adaste.runs.folder
     from adaste.training.evaluation import Evaluation
     from adaste.training.step import TrainingStep
 
@@ -98,7 +98,7 @@ def _dying(folder: Path, phase: str, occasion: int) -> None:
         "writing": (os, "fsync"),
         "renaming": (Path, "replace"),
         "removing": (Path, "unlink"),
-        "metrics": (adaste.runs.run, "append"),
+        "metrics": (adaste.runs.folder, "append"),
         "evaluating": (Evaluation, "__call__"),
     }[phase]
     function, calls = getattr(owner, name), Counter()
