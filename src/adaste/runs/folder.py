@@ -293,7 +293,7 @@ def _readable(recipe: "Recipe") -> str:
     except ValueError as error:
         raise ValueError(
             f"no run can be written of this recipe, whose file nobody could read ({error}): runs are made of classes "
-            "of this package alone; adaste.training.trainer.Training trains by any recipe and writes nothing"
+            "of adaste and its plug-ins; adaste.training.trainer.Training trains by any recipe and writes nothing"
         ) from error
     return text
 
