@@ -18,7 +18,7 @@ from adaste.data.augment import Augmentation
 from adaste.packed.format import to_bytes
 from adaste.packed.nodes import Weighted
 from adaste.packed.onnx import to_int8_onnx
-from adaste.runs.evaluate import network_of_run, restore
+from adaste.runs.evaluate import network_of_run, read_network, restore
 from adaste.runs.export import export, graph_of_run
 from adaste.runs.folder import RunFolder
 from support.packed_networks import assert_same, every_operation, logits_of
@@ -233,6 +233,14 @@ def test_the_networks_of_a_run_are_not_written_over(tmp_path: Path, name: str) -
     with pytest.raises(ValueError, match=f"{name}.safetensors is what the run itself has left"):
         export(network_of_run(tmp_path / "run"), tmp_path / "run" / ".." / "run" / own.name, dataset=small_data())
     assert own.read_bytes() == before
+
+
+def test_a_network_file_alone_is_not_written_over_either(tmp_path: Path) -> None:
+    small_run(small_recipe(epochs=1), tmp_path / "run")
+    alone = (tmp_path / "run" / "last.safetensors").rename(tmp_path / "alone.safetensors")
+    with pytest.raises(ValueError, match=r"alone.safetensors is what the run itself has left"):
+        export(read_network(alone), alone)
+    assert read_network(alone).classes == small_data().classes
 
 
 def test_weights_that_a_recipe_left_real_stay_so(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ def export(exported: Exported, path: Path, *, dataset: Dataset | None = None, ca
     if path.suffix != ".onnx" and calibrate is not None:
         raise ValueError(f"8-bit integers are a form of ONNX: {path} must end in .onnx")
     run = RunFolder(exported.path.parent)
-    if path.resolve() in [run.network_file(which).resolve() for which in NETWORKS]:
+    networks = [exported.path, *(run.network_file(which) for which in NETWORKS)]
+    if path.resolve() in [network.resolve() for network in networks]:
         raise ValueError(f"{path} is what the run itself has left, and would be lost: choose another name or folder")
     graph = graph_of_run(exported, dataset)
     if calibrate is None:
