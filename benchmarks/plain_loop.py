@@ -35,7 +35,7 @@ class PlainLoop:
         chosen, draws = self.order[number], of_step(self.draws, number)
         batch = self.augmentation.apply(self.pixels[chosen], self.labels[chosen], draws, torch.float32)
         self.optimizer.zero_grad()
-        cross_entropy(self.network(batch.images.contiguous()), batch.labels).backward()
+        cross_entropy(self.network(batch.images.contiguous()), batch.targets.labels).backward()
         self.optimizer.step()
 
 
