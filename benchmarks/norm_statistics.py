@@ -21,15 +21,13 @@ from adaste.data.augment import Augmentation, Transform
 from adaste.data.augment.spatial import Spatial
 from adaste.runs.checkpoint import Checkpoints
 from adaste.runs.environment import environment
-from adaste.runs.folder import read_recipe
+from adaste.runs.folder import RunFolder
+from adaste.training.batches import BatchCursor, choose_feed
 from adaste.training.distributed import ALONE
 from adaste.training.epoch_plan import draw_batches
 from adaste.training.evaluation import Evaluation, NormEstimation, evaluation_batch
-from adaste.training.execution import Way
-from adaste.training.feeds import choose_feed
-from adaste.training.network import dtype_of
+from adaste.training.execution import ExecutionMode, dtype_of
 from adaste.training.trainer import Training
-from adaste.training.walk import Walk
 
 BATCHES = 50
 """As many as recipes have."""
@@ -43,21 +41,21 @@ def settled(transforms: tuple[Transform, ...]) -> tuple[Transform, ...]:
 
 def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterator[tuple[str, float | bool]]:
     """Whether weights are soft, and the test accuracy with statistics of each kind."""
-    recipe = read_recipe(folder / "recipe.json")
+    recipe = RunFolder(folder).read_recipe()
     newest = Checkpoints(folder / "checkpoints").newest(print)
     if newest is None:
         raise SystemExit(f"{folder} has no checkpoint to test")
     dataset = load(recipe.data, data)
     training = Training(recipe, dataset, device=device, engine="eager")
     training.load_state_dict(newest[1]["training"])
-    network, how = training.model, {"dtype": dtype_of(recipe), "way": Way.EAGER, "world": ALONE}
+    network, how = training.model, {"dtype": dtype_of(recipe), "mode": ExecutionMode.EAGER, "world": ALONE}
     augmented, plain = (
         Augmentation(transforms, dataset.mean, dataset.std)
         for transforms in (recipe.augmentation, settled(recipe.augmentation))
     )
     test = Evaluation(
         network=network,
-        walk=Walk(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
+        cursor=BatchCursor(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
         augmentation=plain,
         **how,
     )
@@ -66,9 +64,9 @@ def accuracies(folder: Path, data: Path | None, device: torch.device) -> Iterato
         yield "training", test().accuracy
         for name, augmentation in {"augmented": augmented, "plain": plain}.items():
             order, draws = draw_batches(recipe, augmentation, training.feed, ALONE, seed=0, epoch=0, most=BATCHES)
-            walk = Walk(training.feed.beside(), device)
+            cursor = BatchCursor(training.feed.fork(), device)
             with NormEstimation(
-                network=network, walk=walk, augmentation=augmentation, order=order, draws=draws, **how
+                network=network, cursor=cursor, augmentation=augmentation, order=order, draws=draws, **how
             )():
                 yield name, test().accuracy
 

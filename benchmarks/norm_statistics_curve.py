@@ -30,14 +30,12 @@ from adaste.data.augment import Augmentation
 from adaste.paper.tables import recipes_named
 from adaste.recipes.recipe import Recipe
 from adaste.runs.environment import environment
-from adaste.training.determinism import algorithms
+from adaste.training.batches import BatchCursor, choose_feed
 from adaste.training.distributed import ALONE
 from adaste.training.epoch_plan import draw_batches
 from adaste.training.evaluation import Evaluation, NormEstimation, evaluation_batch
-from adaste.training.feeds import choose_feed
-from adaste.training.network import dtype_of
+from adaste.training.execution import algorithms, dtype_of
 from adaste.training.trainer import Training
-from adaste.training.walk import Walk
 
 BATCHES = 50
 """As many as recipes have."""
@@ -57,15 +55,15 @@ class BothTests:
         recipe, dataset, device = training.recipe, training.dataset, training.device
         self._training = training
         augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
-        how = {"network": training.model, "dtype": dtype_of(recipe), "way": training.choice.way, "world": ALONE}
+        how = {"network": training.model, "dtype": dtype_of(recipe), "mode": training.execution.mode, "world": ALONE}
         order, draws = draw_batches(recipe, augmentation, training.feed, ALONE, seed=0, epoch=0, most=batches)
         self._test = Evaluation(
-            walk=Walk(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
+            cursor=BatchCursor(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
             augmentation=augmentation,
             **how,
         )
         self._estimation = NormEstimation(
-            walk=Walk(training.feed.beside(), device), augmentation=augmentation, order=order, draws=draws, **how
+            cursor=BatchCursor(training.feed.fork(), device), augmentation=augmentation, order=order, draws=draws, **how
         )
 
     def __call__(self) -> dict[str, float]:
@@ -138,12 +136,12 @@ def main() -> None:
         recipe = recipe_of(name, arguments.epochs, arguments.seed)
         with algorithms(deterministic=False, device=device):
             training = Training(recipe, load(recipe.data, arguments.data), device=device, engine=arguments.engine)
-            print(f"{name}, engine {training.choice.way.value}", flush=True)
+            print(f"{name}, engine {training.execution.mode.value}", flush=True)
             rows = list(curve(training, arguments.batches, arguments.every))
         runs.append(
             {
                 "name": name,
-                "engine": training.choice.way.value,
+                "engine": training.execution.mode.value,
                 "batches": arguments.batches,
                 "recipe": json.loads(recipe.to_json()),
                 "epochs": rows,

@@ -35,7 +35,7 @@ class PlainLoop:
         chosen, draws = self.order[number], of_step(self.draws, number)
         batch = self.augmentation.apply(self.pixels[chosen], self.labels[chosen], draws, torch.float32)
         self.optimizer.zero_grad()
-        cross_entropy(self.network(batch.images.contiguous()), batch.labels).backward()
+        cross_entropy(self.network(batch.images.contiguous()), batch.targets.labels).backward()
         self.optimizer.step()
 
 
@@ -49,7 +49,7 @@ def beside_a_plain_loop(method: str, dataset: Dataset, engine: str) -> dict[str,
     ours, plain = (milliseconds[1:] for milliseconds in in_turns(training, loop))  # the first round compiles
     row = {
         "row": f"ResNet-18 on the CPU, {method}, batch {chosen.batch}, milliseconds per step",
-        "engine": training.choice.way.value,
+        "engine": training.execution.mode.value,
         "ours": ours,
         "plain": plain,
         "ratio_min": min(plain) / min(ours),

@@ -39,7 +39,7 @@ def child(name: str, device_name: str, epochs: int, data: Path | None, engine: s
     import torch
 
     from adaste.recipes.presets import recipe
-    from adaste.training.determinism import algorithms
+    from adaste.training.execution import algorithms
     from adaste.training.trainer import Training
 
     imported = time.time()
@@ -61,7 +61,7 @@ def child(name: str, device_name: str, epochs: int, data: Path | None, engine: s
     began = float(os.environ[START])
     return {
         "name": name,
-        "engine": training.choice.way.value,
+        "engine": training.execution.mode.value,
         "import_seconds": imported - began,
         "ready_seconds": ready - began,
         "start_seconds": first[0] - began,
@@ -100,7 +100,7 @@ def started(name: str, engine: str, arguments: argparse.Namespace, extra: dict[s
 
 def measured(names: list[str], engine: str, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """These runs at once, each in a process of its own."""
-    from adaste.runs.study.mps import shared_gpu
+    from adaste.runs.study.processes import shared_gpu
 
     with shared_gpu(print) if len(names) > 1 else nullcontext({}) as variables:
         processes = [started(name, engine, arguments, variables) for name in names]

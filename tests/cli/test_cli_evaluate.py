@@ -8,7 +8,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from adaste.runs.folder import read_result
+from adaste.runs.folder import RunFolder
 from support.archives import write_cifar10
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def test_evaluation_gives_exactly_what_was_recorded(call, trained: Path, which: 
     _, now, recorded = out.splitlines()
     assert code == 0
     assert now.split()[1:6] == recorded.split()[1:6]
-    result = read_result(trained)
+    result = RunFolder(trained).read_result()
     assert f"{getattr(result, f'{which}_accuracy'):.2f} %" in now
 
 
@@ -109,7 +109,68 @@ def test_from_a_publishers_archive_to_an_evaluated_network(call, tmp_path: Path)
         *small,
     )
     assert code == 0, err
-    result = read_result(Path("run"))
+    result = RunFolder(Path("run")).read_result()
     assert result is not None and result.last_accuracy > 50  # ten classes, each with a colour of its own
     code, out, err = call("evaluate", "run", "--data", str(tmp_path / "cifar"))
     assert code == 0 and f"{result.last_accuracy:.2f}" in out, err
+
+
+@pytest.mark.parametrize("arguments", [["FILE"], ["--network", "FILE"]], ids=["as a run", "as the network"])
+def test_a_network_file_alone_is_evaluated_like_its_run(
+    call, trained: Path, tmp_path: Path, arguments: list[str]
+) -> None:
+    alone = tmp_path / "network.safetensors"
+    shutil.copy(trained / "last.safetensors", alone)
+    code, out, _ = call("evaluate", *(str(alone) if part == "FILE" else part for part in arguments))
+    assert code == 0
+    assert out.splitlines()[1:] == call("evaluate", str(trained))[1].splitlines()[1:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no network was named"),
+        (["--network", "worst"], "--network must be last, best or a network file that a run has left, got 'worst'"),
+        (["run", "--network", "worst"], "with runs, --network must be one of last, best, got 'worst'"),
+    ],
+)
+def test_a_network_that_nobody_can_find_is_refused(call, arguments: list[str], words: str) -> None:
+    code, _, err = call("evaluate", *arguments)
+    assert code == 1 and words in err
+
+
+def _rewritten(path: Path, change) -> None:
+    """The same tensors, with other facts."""
+    with safe_open(path, framework="pt") as file:
+        facts = json.loads(file.metadata()["adaste"])
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    change(facts)
+    save_file(tensors, path, {"adaste": json.dumps(facts)})
+
+
+def test_a_network_file_of_an_older_version_is_evaluated_with_its_data_set(call, trained: Path, tmp_path: Path) -> None:
+    run = copied(trained, tmp_path / "run")
+    _rewritten(run / "last.safetensors", lambda facts: [facts.pop(name) for name in ("shape", "mean", "std")])
+    assert call("evaluate", str(run))[1].splitlines()[1:] == call("evaluate", str(trained))[1].splitlines()[1:]
+
+
+def test_the_file_says_with_which_mean_images_are_normalised(call, trained: Path, tmp_path: Path) -> None:
+    run = copied(trained, tmp_path / "run")
+    _rewritten(run / "last.safetensors", lambda facts: facts.update(mean=[0.9]))
+    assert call("evaluate", str(run))[1].splitlines()[1] != call("evaluate", str(trained))[1].splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"shape": [9, 8, 1]}, "was trained on images of 9 x 8 x 1, those of digits are 8 x 8 x 1"),
+        ({"mean": []}, "mean and std must have one number for each of 1 channels"),
+        ({"shape": [8, 8]}, "not how they were trained"),
+        ({"std": [0.0]}, "std must be above 0"),
+    ],
+)
+def test_facts_of_images_that_cannot_be_are_refused(call, trained: Path, tmp_path: Path, facts, words: str) -> None:
+    run = copied(trained, tmp_path / "run")
+    _rewritten(run / "last.safetensors", lambda there: there.update(facts))
+    code, _, err = call("evaluate", str(run))
+    assert code == 1 and words in err, err

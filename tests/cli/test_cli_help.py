@@ -13,9 +13,8 @@ from adaste.recipes.bases import Base
 from adaste.recipes.presets import RECIPES
 from adaste.recipes.recipe import Recipe
 from adaste.recipes.registry import ADMITTED
-from adaste.runs.evaluate import NETWORKS
 from adaste.runs.run import Options
-from adaste.training.execution import Way
+from adaste.training.execution import ExecutionMode
 
 
 def test_help_and_version_do_not_wait_for_torch() -> None:
@@ -53,8 +52,7 @@ def test_every_command_explains_itself_with_examples(command: list[str], capsys:
 
 
 def test_choices_that_are_written_out_to_start_soon_are_those_of_the_library() -> None:
-    assert ("auto", *(way.value for way in Way)) == options.ENGINES
-    assert options.NETWORKS == NETWORKS
+    assert ("auto", *(mode.value for mode in ExecutionMode)) == options.ENGINES
 
 
 @pytest.mark.parametrize("command", ["train", "study", "reproduce"])

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import read_result
+from adaste.runs.folder import RunFolder
 
 SMALL = ["--epochs", "1", "--set", "batch=16", "--set", "precision=float32", "--threads", "1"]
 
@@ -37,7 +37,7 @@ def test_images_of_ones_own_are_trained_on_by_the_name_of_a_recipe_and_name_the_
     assert code == 0, err
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("flowers-32-mlp-adaste-")
-    assert read_result(folder) is not None
+    assert RunFolder(folder).read_result() is not None
     assert "flowers-32-mlp-adaste" in out.splitlines()[-1]
 
 

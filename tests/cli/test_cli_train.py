@@ -15,7 +15,7 @@ import pytest
 
 import adaste
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import read_records, read_result
+from adaste.runs.folder import RunFolder
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def test_away_from_a_terminal_a_run_is_a_few_lines_and_a_finished_one_is_not_run
     (folder,) = (tmp_path / "runs").iterdir()
     assert (code, err) == (0, "")
     assert "AdaSTE" in first and "digits" in first and "2 epochs" in first
-    result = read_result(folder)
+    result = RunFolder(folder).read_result()
     assert f"{result.last_accuracy:.2f} %" in last and str(folder.relative_to(tmp_path)) in last
     assert folder.name == f"digits-mlp-adaste-{Recipe.from_json((folder / 'recipe.json').read_text()).digest}"
     before = (folder / "result.json").stat().st_mtime_ns
@@ -95,10 +95,10 @@ def test_a_stopped_run_says_so_and_goes_on_when_started_again(call, tmp_path: Pa
     assert code == 128 + number
     assert all(line.startswith("epoch ") for line in out.splitlines()[1:])
     assert "saved: start it again to go on" in err and len(err.splitlines()) == 1
-    assert read_result(tmp_path / "run") is None
+    assert RunFolder(tmp_path / "run").read_result() is None
     code, out, _ = call(*arguments)
     assert code == 0 and "going on in epoch" in out
-    assert [record.epoch for record in read_records(tmp_path / "run")] == list(range(40))
+    assert [record.epoch for record in RunFolder(tmp_path / "run").read_records()] == list(range(40))
 
 
 def test_two_processes_of_torchrun_train_one_network_and_one_of_them_speaks(tmp_path: Path, data_folder: Path) -> None:
@@ -108,7 +108,7 @@ def test_two_processes_of_torchrun_train_one_network_and_one_of_them_speaks(tmp_
     done = subprocess.run([*torchrun, *arguments], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 4
-    assert f"{read_result(tmp_path / 'run').last_accuracy:.2f} %" in done.stdout
+    assert f"{RunFolder(tmp_path / 'run').read_result().last_accuracy:.2f} %" in done.stdout
     (start,) = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert start["processes"] == 2
 
@@ -136,7 +136,7 @@ def test_tensorboard_gets_a_scalar_per_number_and_epoch(call, tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", package)
     arguments = ["--tensorboard", "--epochs", "2", "--folder", "run"]
     assert call("train", "digits-mlp-adaste-annealed", *arguments)[0] == 0
-    for record in read_records(tmp_path / "run"):
+    for record in RunFolder(tmp_path / "run").read_records():
         assert ("test_accuracy", record.test_accuracy, record.epoch) in written
         assert ("method/mu", record.method["mu"], record.epoch) in written
     assert not [name for name, _, _ in written if name == "holdout_accuracy"]

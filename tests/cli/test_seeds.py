@@ -10,7 +10,7 @@ from adaste.cli.study import over_seeds
 from adaste.estimators.noise import Noise
 from adaste.recipes.presets import recipe
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import Result, read_result
+from adaste.runs.folder import Result, RunFolder
 from adaste.runs.study.study import Job, State, Status
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ def test_recipes_whose_noise_has_a_seed_of_its_own_are_not_seeds_of_one_recipe()
 def test_a_study_ends_with_the_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--epochs", "1", "--threads", "1", "--device", "cpu"]
     assert main(["study", "digits-mlp-bop", "--seeds", "0,1", *options]) == 0
-    last = [result.last_accuracy for path in (tmp_path / "runs").iterdir() if (result := read_result(path))]
+    last = [result.last_accuracy for path in (tmp_path / "runs").iterdir() if (result := RunFolder(path).read_result())]
     _, *runs, _, mean = capsys.readouterr().out.splitlines()
     assert len(runs) == len(last) == 2
     assert mean.startswith(f"digits-mlp-bop, 2 seeds: {sum(last) / 2:.2f} ± ")

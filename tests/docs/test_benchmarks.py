@@ -13,7 +13,7 @@ import torch
 from adaste.cli import main
 from adaste.data import load
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import read_result
+from adaste.runs.folder import RunFolder
 from adaste.training.trainer import Training
 from support.pages import ROOT
 
@@ -43,7 +43,11 @@ def test_statistics_from_augmented_images_are_those_a_run_is_tested_with(
     monkeypatch.setattr(sys, "argv", ["norm_statistics.py", str(folder), "--output", str(record)])
     made.main()
     (row,) = json.loads(record.read_text())["rows"]
-    assert (row["run"], row["soft"], row["augmented"]) == (folder.name, True, read_result(folder).last_accuracy)
+    assert (row["run"], row["soft"], row["augmented"]) == (
+        folder.name,
+        True,
+        RunFolder(folder).read_result().last_accuracy,
+    )
     assert row["training"] != row["augmented"]
 
 

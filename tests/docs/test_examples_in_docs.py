@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 import adaste
-from adaste.runs.folder import read_result
+from adaste.runs.folder import RunFolder
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def test_the_example_of_the_training_page_makes_a_run(tmp_path, monkeypatch) -> 
     names = {}
     exec(code, names)
     assert names["chosen"].label_smoothing == 0.1
-    assert read_result(tmp_path / "runs" / "mine") == names["result"]
+    assert RunFolder(tmp_path / "runs" / "mine").read_result() == names["result"]
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_metrics_that_cannot_be_written_are_reported(tmp_path, whole, monkeypatc
             file.write(content[: len(content) // 2])
         raise NotWrittenError(errno.ENOSPC, f"could not add to {path}")
 
-    monkeypatch.setattr("adaste.runs.run.append", full)
+    monkeypatch.setattr("adaste.runs.folder.append", full)
     with pytest.raises(NotWrittenError, match=r"metrics\.jsonl"):
         small_run(MADE, tmp_path)
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from adaste.runs.folder import read_result
+from adaste.runs.folder import RunFolder
 from support.faults import MADE, ended, in_child
 from support.small_runs import outcome, small_run
 
@@ -35,7 +35,7 @@ def traced(folder: Path, phases: Path) -> None:
 
         return noted
 
-    import adaste.runs.run
+    import adaste.runs.folder
     from adaste.training.step import TrainingStep
     from adaste.training.trainer import Training
 
@@ -43,7 +43,7 @@ def traced(folder: Path, phases: Path) -> None:
     os.fsync = noting("writing", os.fsync)
     Path.replace = noting("renaming", Path.replace)
     Path.unlink = noting("removing", Path.unlink)
-    adaste.runs.run.append = noting("metrics", adaste.runs.run.append)
+    adaste.runs.folder.append = noting("metrics", adaste.runs.folder.append)
     Training._record = noting("evaluating", Training._record)
     TrainingStep.__call__ = noting("step", TrainingStep.__call__)
     small_run(MADE, folder)
@@ -71,7 +71,7 @@ def test_a_run_killed_at_twenty_random_moments_ends_as_if_it_had_not_been(tmp_pa
     assert kills == KILLS
     assert len(hit) >= 3, f"the kills must hit many phases, got {hit}"
     assert outcome(folder) == whole
-    assert read_result(folder) is not None
+    assert RunFolder(folder).read_result() is not None
     assert not list(folder.rglob("*.tmp"))
     assert not list(folder.rglob("*.damaged")), "a kill never leaves half a checkpoint"
 
@@ -89,7 +89,7 @@ def test_a_run_killed_in_a_given_phase_ends_as_if_it_had_not_been(tmp_path, whol
 
 
 def _dying(folder: Path, phase: str, occasion: int) -> None:
-    import adaste.runs.run
+    import adaste.runs.folder
     from adaste.training.evaluation import Evaluation
     from adaste.training.step import TrainingStep
 
@@ -98,7 +98,7 @@ def _dying(folder: Path, phase: str, occasion: int) -> None:
         "writing": (os, "fsync"),
         "renaming": (Path, "replace"),
         "removing": (Path, "unlink"),
-        "metrics": (adaste.runs.run, "append"),
+        "metrics": (adaste.runs.folder, "append"),
         "evaluating": (Evaluation, "__call__"),
     }[phase]
     function, calls = getattr(owner, name), Counter()

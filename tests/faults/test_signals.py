@@ -10,7 +10,7 @@ import pytest
 
 from adaste._util.signals import StoppedError
 from adaste.runs.checkpoint import Checkpoints
-from adaste.runs.folder import read_records, read_result
+from adaste.runs.folder import RunFolder
 from adaste.runs.run import Options
 from adaste.training.step import TrainingStep
 from adaste.training.trainer import Training
@@ -34,7 +34,7 @@ def test_a_signal_saves_and_stops_and_the_run_goes_on_later(tmp_path, whole, num
     assert caught.value.signal_number == number
     assert signal.getsignal(number) is before
     assert len(Checkpoints(tmp_path / "checkpoints").paths()) == 1
-    assert [record.epoch for record in read_records(tmp_path)] == list(range(moment[0]))
+    assert [record.epoch for record in RunFolder(tmp_path).read_records()] == list(range(moment[0]))
     listener = Listener()
     small_run(MADE, tmp_path, observer=listener)
     assert listener.began == [moment]
@@ -58,7 +58,7 @@ def test_a_signal_after_the_last_epoch_lets_the_run_finish(tmp_path, whole) -> N
 
     small_run(MADE, tmp_path, observer=Late())
     assert outcome(tmp_path) == whole
-    assert read_result(tmp_path) is not None
+    assert RunFolder(tmp_path).read_result() is not None
 
 
 def test_a_signal_that_ends_the_compiler_too_stops_the_run_at_its_last_checkpoint(tmp_path, whole, monkeypatch) -> None:

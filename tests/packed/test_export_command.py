@@ -18,9 +18,9 @@ from adaste.data.augment import Augmentation
 from adaste.packed.format import to_bytes
 from adaste.packed.nodes import Weighted
 from adaste.packed.onnx import to_int8_onnx
-from adaste.runs.evaluate import network_of_run, restore
+from adaste.runs.evaluate import network_of_run, read_network, restore
 from adaste.runs.export import export, graph_of_run
-from adaste.runs.folder import read_result
+from adaste.runs.folder import RunFolder
 from support.packed_networks import assert_same, every_operation, logits_of
 from support.small_runs import small_data, small_recipe, small_run
 
@@ -75,9 +75,9 @@ def test_the_one_bit_file_of_a_run_reaches_its_accuracy(command, trained: Path, 
         torch.from_numpy(np.array(dataset.test.images)), torch.float32
     )
     logits = logits_of(packed, images)
-    assert_same(logits, logits_of(restore(exported, dataset, CPU), images))
+    assert_same(logits, logits_of(restore(exported, CPU), images))
     accuracy = 100 * (logits.argmax(1).numpy() == dataset.test.labels).mean()
-    result = read_result(trained)
+    result = RunFolder(trained).read_result()
     assert result is not None and accuracy == pytest.approx(result.last_accuracy, abs=0.21)
 
 
@@ -110,7 +110,7 @@ def test_int8_onnx_keeps_the_accuracy(command, trained: Path, data_folder: Path)
     )
     session = runtime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
     (logits,) = session.run(None, {"input": images.numpy()})
-    exact = logits_of(restore(network_of_run(trained), dataset, CPU), images).numpy()
+    exact = logits_of(restore(network_of_run(trained), CPU), images).numpy()
     assert (logits.argmax(1) == exact.argmax(1)).mean() > 0.97
     assert 0 < np.abs(logits - exact).mean() < 0.02 * np.abs(exact).max()  # 8 bits, but no nonsense
     assert "classes" in session.get_modelmeta().custom_metadata_map
@@ -155,9 +155,9 @@ def test_a_file_given_for_a_run_is_called_by_what_it_is(command, trained: Path, 
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
     other.write_bytes(bytes(50))
     for path, words in (
-        (trained / "last.safetensors", f"last.safetensors is a file of the run {trained}: give the folder of a run"),
-        (picture, "picture.png is a file that begins like a PNG: give the folder of a run"),
-        (other, "other is a file: give the folder of a run"),
+        (trained / "recipe.json", "recipe.json is not a safetensors file (it begins like text)"),
+        (picture, "picture.png is not a safetensors file (it begins like a PNG)"),
+        (other, "other is truncated or no safetensors file"),
     ):
         code, printed, _ = command("x.safetensors", run=path)
         assert code == 1 and words in printed
@@ -190,7 +190,7 @@ def test_names_of_classes_and_tensors_are_escaped_in_errors(tmp_path: Path) -> N
     tensors = {**exported.tensors, "a\x1b[2J": torch.zeros(1)}
     for spoiled in (replace(exported, tensors=tensors), replace(exported, classes=("\x1b[2J",))):
         with pytest.raises(ValueError, match=r"\\x1b\[2J") as caught:
-            export(spoiled, small_data(), tmp_path / "x.safetensors")
+            export(spoiled, tmp_path / "x.safetensors", dataset=small_data())
         assert str(caught.value).isprintable()
 
 
@@ -222,7 +222,7 @@ def test_without_the_packages_onnx_says_what_to_install(command, monkeypatch, ar
 def test_a_run_in_full_precision_is_refused(tmp_path: Path) -> None:
     small_run(small_recipe("full-precision", epochs=1), tmp_path / "run")
     with pytest.raises(ValueError, match=r"was trained in full precision \(FullPrecision\)"):
-        export(network_of_run(tmp_path / "run"), small_data(), tmp_path / "x.safetensors")
+        export(network_of_run(tmp_path / "run"), tmp_path / "x.safetensors", dataset=small_data())
 
 
 @pytest.mark.parametrize("name", ["last", "best"])
@@ -231,12 +231,50 @@ def test_the_networks_of_a_run_are_not_written_over(tmp_path: Path, name: str) -
     own = tmp_path / "run" / f"{name}.safetensors"
     before = own.read_bytes()
     with pytest.raises(ValueError, match=f"{name}.safetensors is what the run itself has left"):
-        export(network_of_run(tmp_path / "run"), small_data(), tmp_path / "run" / ".." / "run" / own.name)
+        export(network_of_run(tmp_path / "run"), tmp_path / "run" / ".." / "run" / own.name, dataset=small_data())
     assert own.read_bytes() == before
+
+
+def test_a_network_file_alone_is_not_written_over_either(tmp_path: Path) -> None:
+    small_run(small_recipe(epochs=1), tmp_path / "run")
+    alone = (tmp_path / "run" / "last.safetensors").rename(tmp_path / "alone.safetensors")
+    with pytest.raises(ValueError, match=r"alone.safetensors is what the run itself has left"):
+        export(read_network(alone), alone)
+    assert read_network(alone).classes == small_data().classes
 
 
 def test_weights_that_a_recipe_left_real_stay_so(tmp_path: Path) -> None:
     made = replace(small_recipe(epochs=1), exclude=("1.weight",))
     small_run(made, tmp_path / "run")
-    graph = graph_of_run(network_of_run(tmp_path / "run"), small_data())
+    graph = graph_of_run(network_of_run(tmp_path / "run"))
     assert [node.kind for node in graph.nodes if isinstance(node, Weighted)] == ["float", "binary"]
+
+
+@pytest.mark.parametrize("name", ["digits.safetensors", "digits.onnx"])
+def test_without_a_data_set_the_file_is_the_same(
+    command,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    expected = command(name)[2].read_bytes()
+    monkeypatch.setattr("adaste.data.load", lambda *_: pytest.fail("the data set was asked for"))
+    path = tmp_path / "alone" / name
+    path.parent.mkdir()
+    assert main(["export", "--network", str(trained / "last.safetensors"), str(path)]) == 0, capsys.readouterr().err
+    assert path.read_bytes() == expected
+
+
+def test_a_network_file_of_an_older_version_needs_its_data_set(command, trained: Path, tmp_path: Path) -> None:
+    exported = replace(network_of_run(trained), images=None)
+    with pytest.raises(ValueError, match="was written without the shape of its images: its data set is needed"):
+        export(exported, tmp_path / "x.safetensors")
+    export(exported, tmp_path / "x.safetensors", dataset=load("digits", tmp_path))
+    assert (tmp_path / "x.safetensors").read_bytes() == command("digits.safetensors")[2].read_bytes()
+
+
+def test_8_bit_integers_need_a_data_set(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="calibrated with training images: a data set is needed"):
+        export(network_of_run(trained), tmp_path / "x.onnx", calibrate=5)

@@ -24,7 +24,7 @@ from support.packed_networks import (
     in_another_form,
     logits_of,
 )
-from support.small_runs import small_data, small_recipe, small_run
+from support.small_runs import small_recipe, small_run
 
 runtime = pytest.importorskip("adaste_runtime", reason="the runtime is not built: make .venv/runtime")
 
@@ -95,7 +95,7 @@ def test_the_network_of_a_run_is_called_the_same_and_facts_of_a_file_are(tmp_pat
         said.append(str(caught.value))
     assert said[0] == said[1]
     packed = tmp_path / "packed.safetensors"
-    export(network_of_run(path.parent), small_data(), packed)
+    export(network_of_run(path.parent), packed)
     graph, net = adaste.load_packed(packed).graph, runtime.load_bytes(packed.read_bytes())
     assert (net.input_shape, net.mean, net.std, tuple(net.classes)) == (
         graph.input_shape, graph.mean, graph.std, graph.classes,

@@ -18,7 +18,7 @@ from adaste.packed.format import from_bytes
 from adaste.packed.nodes import Weighted
 from adaste.packed.onnx import to_onnx
 from adaste.packed.torch_module import PackedNetwork
-from adaste.training.network import in_precision
+from adaste.training.execution import in_precision
 from support.packed_networks import OTHER_FORMS, Function, assert_same, binarized, in_another_form, logits_of
 
 pytestmark = pytest.mark.slow

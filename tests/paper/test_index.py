@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from adaste import __version__
-from adaste.paper import index
 from adaste.paper.index import Run, collect, read_run
 from adaste.paper.tables import CellId
-from adaste.runs.folder import read_records
+from adaste.runs.folder import RunFolder
 from adaste.training.records import Record
 from support.paper_runs import a_recipe, a_run, write_run
 
@@ -74,13 +73,15 @@ def test_a_run_that_ends_while_it_is_read_is_unfinished_or_whole(
     (folder / "metrics.jsonl").write_text(records[: records.index("\n") + 1])
     (folder / "result.json").unlink()
 
-    def read_and_end(folder: Path) -> list[Record]:
-        found = read_records(folder)
+    read = RunFolder.read_records
+
+    def read_and_end(files: RunFolder) -> list[Record]:
+        found = read(files)
         (folder / "metrics.jsonl").write_text(records)
         (folder / "result.json").write_text(result)
         return found
 
-    monkeypatch.setattr(index, "read_records", read_and_end)
+    monkeypatch.setattr(RunFolder, "read_records", read_and_end)
     assert only_problem(tmp_path) == "not finished: 1 of 3 epochs"
     assert len(collect(tmp_path).runs) == 1
 

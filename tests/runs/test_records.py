@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import best_of, read_records, read_result
+from adaste.runs.folder import RunFolder
+from adaste.runs.statistics import best_of
 
 RUNS = sorted((Path(__file__).parents[2] / "results" / "runs").glob("*/"))
 
@@ -14,7 +15,7 @@ RUNS = sorted((Path(__file__).parents[2] / "results" / "runs").glob("*/"))
 def test_a_committed_run_is_complete_and_agrees_with_itself(folder: Path) -> None:
     recipe = Recipe.from_json((folder / "recipe.json").read_text())
     assert folder.name.endswith(recipe.digest)
-    records, result = read_records(folder), read_result(folder)
+    records, result = RunFolder(folder).read_records(), RunFolder(folder).read_result()
     assert result is not None
     assert [record.epoch for record in records] == list(range(recipe.epochs))
     assert records[-1].test_accuracy == result.last_accuracy

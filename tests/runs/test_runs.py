@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from adaste.estimators import StraightThrough
 from adaste.recipes.recipe import Recipe
 from adaste.runs.checkpoint import Checkpoints, load
-from adaste.runs.folder import read_histogram, read_records, read_result
+from adaste.runs.folder import RunFolder
 from adaste.runs.run import Options, run
 from adaste.training.distributed import World
 from adaste.training.records import Record
@@ -53,15 +53,15 @@ def test_a_finished_run_leaves_everything_a_reader_needs(tmp_path) -> None:
     files |= {"latents.json"}
     assert names == {*files, "checkpoints", ".lock"}
     assert Recipe.from_json((tmp_path / "recipe.json").read_text()) == made
-    records = read_records(tmp_path)
+    records = RunFolder(tmp_path).read_records()
     assert [record.epoch for record in records] == [0, 1, 2]
-    assert result == read_result(tmp_path)
+    assert result == RunFolder(tmp_path).read_result()
     assert result.last_accuracy == records[-1].test_accuracy
     assert result.epochs == 3
     (start,) = json.loads((tmp_path / "environment.json").read_text())
     assert (start["engine"], start["processes"], start["data"]) == ("eager", 1, "small")
     assert (start["from_epoch"], start["from_step"]) == (0, 0)
-    assert sum(read_histogram(tmp_path).counts) == 64 * 16 + 16 * 10
+    assert sum(RunFolder(tmp_path).read_histogram().counts) == 64 * 16 + 16 * 10
 
 
 def test_the_same_recipe_twice_gives_the_same_files(tmp_path) -> None:
@@ -73,7 +73,7 @@ def test_the_same_recipe_twice_gives_the_same_files(tmp_path) -> None:
 def test_a_folder_alone_does_what_training_alone_does(tmp_path) -> None:
     small_run(small_recipe("pmf"), tmp_path)
     training = small_training(small_recipe("pmf"))
-    assert timeless(list(training.run())) == timeless(read_records(tmp_path))
+    assert timeless(list(training.run())) == timeless(RunFolder(tmp_path).read_records())
     with training.exported() as model:
         last = load_file(tmp_path / "last.safetensors")
         assert last.keys() == model.state_dict().keys()
@@ -202,7 +202,7 @@ def test_two_processes_in_one_folder_are_refused(tmp_path) -> None:
 
     small_run(small_recipe(), tmp_path, observer=Listener(second))
     assert "another process trains in" in answers.get(timeout=5)
-    assert read_result(tmp_path) is not None
+    assert RunFolder(tmp_path).read_result() is not None
 
 
 def test_the_lock_ends_with_the_run(tmp_path) -> None:
@@ -239,7 +239,7 @@ def test_a_run_saves_when_time_has_passed_and_at_the_end(tmp_path, monkeypatch) 
 def test_the_best_network_has_the_accuracy_of_its_record(tmp_path, method) -> None:
     made = small_recipe(method, epochs=6)
     result = small_run(made, tmp_path, options=Options())
-    records = read_records(tmp_path)
+    records = RunFolder(tmp_path).read_records()
     best = max(records, key=lambda record: record.test_accuracy)
     assert (result.best_epoch, result.best_accuracy) == (best.epoch, best.test_accuracy)
     for name, record in (("best", best), ("last", records[-1])):
@@ -267,7 +267,7 @@ def test_a_network_file_says_what_it_is(tmp_path) -> None:
     small_run(made, tmp_path)
     with safe_open(tmp_path / "best.safetensors", "pt") as file:
         facts = json.loads(file.metadata()["adaste"])
-    best = read_records(tmp_path)[read_result(tmp_path).best_epoch]
+    best = RunFolder(tmp_path).read_records()[RunFolder(tmp_path).read_result().best_epoch]
     assert Recipe.from_json(json.dumps(facts["recipe"])) == made
     assert facts["classes"] == list("0123456789")
     assert Record(**facts["record"]).repeatable == best.repeatable
@@ -278,7 +278,7 @@ def test_images_held_out_decide_which_epoch_is_best(tmp_path) -> None:
     for seed in range(6):
         folder = tmp_path / str(seed)
         result = small_run(small_recipe("adaste-printed", epochs=6, holdout=20, seed=seed), folder, options=Options())
-        records = read_records(folder)
+        records = RunFolder(folder).read_records()
         best = max(records, key=lambda record: record.holdout_accuracy)
         assert (result.best_epoch, result.best_accuracy) == (best.epoch, best.test_accuracy)
         differ += best.epoch != max(records, key=lambda record: record.test_accuracy).epoch
@@ -294,7 +294,7 @@ def test_the_first_of_equally_good_epochs_is_the_best(tmp_path, monkeypatch) -> 
 
 def test_epochs_between_tests_have_none(tmp_path) -> None:
     result = small_run(small_recipe(epochs=5, evaluate_every=3), tmp_path)
-    records = read_records(tmp_path)
+    records = RunFolder(tmp_path).read_records()
     assert [record.test_accuracy is not None for record in records] == [False, False, True, False, True]
     assert result.best_epoch in (2, 4)
     assert result.last_accuracy == records[-1].test_accuracy
@@ -304,8 +304,8 @@ def test_a_line_that_is_being_written_is_not_read(tmp_path) -> None:
     small_run(small_recipe(), tmp_path)
     path = tmp_path / "metrics.jsonl"
     path.write_text(path.read_text()[:-20])
-    assert [record.epoch for record in read_records(tmp_path)] == [0, 1]
-    assert read_records(tmp_path / "nowhere") == []
+    assert [record.epoch for record in RunFolder(tmp_path).read_records()] == [0, 1]
+    assert RunFolder(tmp_path / "nowhere").read_records() == []
 
 
 def test_seconds_add_up_over_all_starts(tmp_path, monkeypatch) -> None:

@@ -13,7 +13,7 @@ from adaste.data import Dataset, Split
 from adaste.models import MLP, VGG
 from adaste.recipes.presets import recipe
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import read_records
+from adaste.runs.folder import RunFolder
 from adaste.runs.run import SILENT, Observer, Options, run
 from adaste.training.distributed import ALONE, World
 from adaste.training.records import Record
@@ -74,7 +74,7 @@ def outcome(folder: Path) -> dict[str, Any]:
     return {
         "last": (folder / "last.safetensors").read_bytes(),
         "best": (folder / "best.safetensors").read_bytes(),
-        "metrics": timeless(read_records(folder)),
+        "metrics": timeless(RunFolder(folder).read_records()),
     }
 
 

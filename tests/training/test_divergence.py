@@ -14,8 +14,7 @@ import torch
 from adaste._util.signals import StoppedError
 from adaste.paper.index import collect
 from adaste.runs.checkpoint import Checkpoints
-from adaste.runs.failures import leaving_the_reason, read_problem
-from adaste.runs.folder import read_records, read_result
+from adaste.runs.folder import RunFolder
 from adaste.training.records import DivergedError
 from support.small_runs import Listener, small_recipe, small_run, small_training
 
@@ -102,8 +101,8 @@ def test_a_run_that_diverges_says_where_and_keeps_its_last_good_checkpoint(tmp_p
         small_run(made, tmp_path, observer=listener)
     newest, *_ = Checkpoints(tmp_path / "checkpoints").paths()
     assert newest.name.startswith("epoch-00001-step-000002-")
-    assert read_result(tmp_path) is None
-    assert len(read_records(tmp_path)) == 1
+    assert RunFolder(tmp_path).read_result() is None
+    assert len(RunFolder(tmp_path).read_records()) == 1
 
 
 def test_a_run_that_failed_leaves_the_reason_until_it_goes_on(tmp_path) -> None:
@@ -115,7 +114,7 @@ def test_a_run_that_failed_leaves_the_reason_until_it_goes_on(tmp_path) -> None:
     made = small_recipe("full-precision", epochs=3)
     with pytest.raises(DivergedError) as caught:
         small_run(made, tmp_path, observer=Listener(spoil))
-    assert read_problem(tmp_path) == str(caught.value)
+    assert RunFolder(tmp_path).read_problem() == str(caught.value)
     (problem,) = collect(tmp_path).problems
     assert problem.reason == f"failed after 1 of 3 epochs: {caught.value}"
 
@@ -124,20 +123,20 @@ def test_a_run_that_failed_leaves_the_reason_until_it_goes_on(tmp_path) -> None:
 
     with pytest.raises(StoppedError):
         small_run(made, tmp_path, observer=Listener(stop))
-    assert read_problem(tmp_path) is None
+    assert RunFolder(tmp_path).read_problem() is None
 
 
 def test_the_reason_is_one_line_without_the_folder(tmp_path, monkeypatch) -> None:
-    with pytest.raises(ValueError), leaving_the_reason(tmp_path):
+    with pytest.raises(ValueError), RunFolder(tmp_path).reporting_failure():
         raise ValueError(f"{tmp_path}/checkpoints is damaged\nand more")
     assert (tmp_path / "problem.txt").read_text() == "checkpoints is damaged\n"
     monkeypatch.chdir(tmp_path.parent)
-    with pytest.raises(ValueError), leaving_the_reason(Path(tmp_path.name)):
+    with pytest.raises(ValueError), RunFolder(Path(tmp_path.name)).reporting_failure():
         raise ValueError(f"{tmp_path}/checkpoints is damaged")  # told by its whole path
-    assert read_problem(tmp_path) == "checkpoints is damaged"
-    with pytest.raises(RuntimeError), leaving_the_reason(tmp_path):
+    assert RunFolder(tmp_path).read_problem() == "checkpoints is damaged"
+    with pytest.raises(RuntimeError), RunFolder(tmp_path).reporting_failure():
         raise RuntimeError
-    assert read_problem(tmp_path) == "RuntimeError"
+    assert RunFolder(tmp_path).read_problem() == "RuntimeError"
 
 
 def _infinite(after: list[bool]) -> Callable[..., Any]:

@@ -13,11 +13,9 @@ import torch
 
 from adaste.data.augment import Crop, Flip, Mixup
 from adaste.recipes.recipe import Recipe
-from adaste.training.determinism import algorithms
-from adaste.training.execution import Way
-from adaste.training.feed import Resident
+from adaste.training.batches import Resident, Streaming, _stream_of_copies
+from adaste.training.execution import ExecutionMode, algorithms
 from adaste.training.records import DivergedError, Record
-from adaste.training.streaming import Streaming, _stream_of_copies
 from adaste.training.trainer import Training
 from support.small_runs import (
     CONVOLUTIONAL,
@@ -49,7 +47,7 @@ def _deterministic():
 
 def training_on_gpu(made: Recipe, engine: str = "graph") -> Training:
     training = Training(made, small_data(), device=CUDA, engine=engine)
-    assert training.choice.way is Way(engine), training.choice.reason
+    assert training.execution.mode is ExecutionMode(engine), training.execution.reason
     return training
 
 
@@ -61,7 +59,7 @@ def finished(training: Training) -> list[Record]:
 
 @pytest.mark.parametrize(
     ("name", "engine", "interrupted_after"),
-    [*((name, "graph", 9) for name in RECIPES), *(("annealed", way.value, 2) for way in Way)],
+    [*((name, "graph", 9) for name in RECIPES), *(("annealed", mode.value, 2) for mode in ExecutionMode)],
 )
 def test_an_interrupted_training_resumed_ends_the_same_to_the_last_bit(
     name: str, engine: str, interrupted_after: int
@@ -122,7 +120,7 @@ def test_streaming_equals_resident_to_the_last_bit(name: str, engine: str, monke
     resident = training_on_gpu(made, engine)
     assert isinstance(resident.feed, Resident)
     wanted = timeless(finished(resident))
-    monkeypatch.setattr("adaste.training.feeds.SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("adaste.training.batches.SHARE_OF_MEMORY", 0.0)
     streamed = training_on_gpu(made, engine)
     assert isinstance(streamed.feed, Streaming)
     assert timeless(finished(streamed)) == wanted
@@ -185,7 +183,7 @@ def test_a_device_without_a_number_has_the_stream_of_the_current_one() -> None:
 ON_THE_SECOND = """
 import torch
 from support.small_runs import small_data
-from adaste.training.streaming import Streaming
+from adaste.training.batches import Streaming
 torch.cuda.set_device(1)
 feed = Streaming(small_data().test, torch.device("cuda", 1), 5)
 feed.start(torch.arange(40).view(8, 5), 0)
@@ -206,7 +204,7 @@ def test_a_feed_on_the_second_device_takes_nothing_of_the_first() -> None:
 @pytest.mark.parametrize("streaming", [False, True], ids=["resident", "streaming"])
 def test_steps_never_wait_for_the_device(streaming: bool, monkeypatch) -> None:
     if streaming:
-        monkeypatch.setattr("adaste.training.feeds.SHARE_OF_MEMORY", 0.0)
+        monkeypatch.setattr("adaste.training.batches.SHARE_OF_MEMORY", 0.0)
     made = small_recipe("adaste-printed-annealed", network=CONVOLUTIONAL, augmentation=(Crop(1), Flip()))
     training, watched = training_on_gpu(made), 0
 
@@ -235,7 +233,7 @@ def test_evaluation_in_the_middle_of_an_epoch_changes_nothing() -> None:
 def test_a_device_without_a_number_gets_that_of_the_current_one() -> None:
     with torch.cuda.device(CUDA):
         training = Training(RECIPES["annealed"], small_data(), device=torch.device("cuda"), engine="graph")
-    assert training.device == training._walk.device == CUDA
+    assert training.device == training._cursor.device == CUDA
 
 
 @several_devices

@@ -7,11 +7,10 @@ from torch.nn import functional as F
 
 from adaste.data.augment import Augmentation, Crop, Flip, of_step, order_of_epoch
 from adaste.models import MLP
+from adaste.training.batches import BatchCursor, Resident
 from adaste.training.distributed import ALONE
 from adaste.training.evaluation import Evaluation, NormEstimation
-from adaste.training.execution import Way
-from adaste.training.feed import Resident
-from adaste.training.walk import Walk
+from adaste.training.execution import ExecutionMode
 from support.small_runs import CONVOLUTIONAL, CPU, assert_same, small_data, small_recipe, small_training, weights_of
 
 
@@ -57,10 +56,10 @@ def test_an_evaluation_that_fails_leaves_the_mode_alone() -> None:
     network = _Failing()
     evaluation = Evaluation(
         network=network,
-        walk=Walk(Resident(small_data().test, CPU), CPU),
+        cursor=BatchCursor(Resident(small_data().test, CPU), CPU),
         augmentation=Augmentation((), (0.5,), (0.25,)),
         dtype=torch.float32,
-        way=Way.EAGER,
+        mode=ExecutionMode.EAGER,
         world=ALONE,
     )
     with pytest.raises(ArithmeticError):
@@ -74,10 +73,10 @@ ORDER = order_of_epoch(seed=0, epoch=0, count=100, batch=20)
 def _estimation(network: nn.Module) -> NormEstimation:
     return NormEstimation(
         network=network,
-        walk=Walk(Resident(small_data().train, CPU), CPU),
+        cursor=BatchCursor(Resident(small_data().train, CPU), CPU),
         augmentation=Augmentation((), (0.5,), (0.25,)),
         dtype=torch.float32,
-        way=Way.EAGER,
+        mode=ExecutionMode.EAGER,
         order=ORDER,
         draws={},
         world=ALONE,

@@ -14,9 +14,9 @@ from adaste.models import VGG, ResNet
 from adaste.recipes.presets import recipe
 from adaste.recipes.recipe import Recipe
 from adaste.runs.run import Options, run
-from adaste.training.determinism import algorithms
+from adaste.training.batches import Streaming
+from adaste.training.execution import algorithms
 from adaste.training.records import Record
-from adaste.training.streaming import Streaming
 from adaste.training.trainer import DivergedError, Training
 from support.small_runs import small_data, timeless
 
@@ -179,8 +179,8 @@ def test_a_run_on_the_gpu_leaves_results(tmp_path: Any) -> None:
 def test_the_fused_norm_is_batch_norm_residual_and_relu(
     dtype: torch.dtype, relu: bool, adds: bool, shape: tuple[int, int, int]
 ) -> None:
+    from adaste.models.base import Norm
     from adaste.models.kernels.norm import FastNorm
-    from adaste.models.layers import Norm
 
     count, channels, side = shape
 
@@ -219,8 +219,8 @@ def test_the_fused_norm_is_batch_norm_residual_and_relu(
 
 
 def test_weight_gradients_beside_the_backward_pass_are_the_usual_ones() -> None:
-    from adaste.models.kernels.side_stream import Sidetrack
-    from adaste.models.layers import Convolution
+    from adaste.models.base import Convolution
+    from adaste.models.kernels.side_stream import SideStream
 
     for channels, stride, kernel in [(3, 1, 3), (64, 2, 3), (64, 2, 1), (16, 1, 3)]:
         layer = Convolution(channels, 64, kernel, stride=stride, padding=kernel // 2, bias=False).to(GPU)
@@ -229,31 +229,31 @@ def test_weight_gradients_beside_the_backward_pass_are_the_usual_ones() -> None:
         y = layer(x)
         dy = torch.randn_like(y)
         dx, dw = torch.autograd.grad(y, (x, layer.weight), dy)
-        sidetrack = Sidetrack(GPU)
-        layer.faster = sidetrack.convolution
+        side_stream = SideStream(GPU)
+        layer.faster = side_stream.convolution
         again = layer(x)
         torch.testing.assert_close(again, y, rtol=1e-3, atol=1e-3)
         (ours,) = torch.autograd.grad(again, x, dy)
-        sidetrack.join()
+        side_stream.join()
         torch.testing.assert_close(ours, dx, rtol=1e-3, atol=1e-3)
         assert layer.weight.grad is not None and layer.weight.grad.stride() == layer.weight.stride()
         torch.testing.assert_close(layer.weight.grad, dw, rtol=1e-2, atol=1e-2)
 
 
 def test_a_weight_gradient_that_fails_does_not_spoil_the_capture_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adaste.models.kernels.side_stream import Sidetrack
+    from adaste.models.kernels.side_stream import SideStream
 
     def failing(dy: Tensor, *others: Any, **settings: Any) -> Any:
         dy.add(1)  # the other stream has begun
         raise InterruptedError
 
     monkeypatch.setattr("adaste.models.kernels.side_stream._backward", failing)
-    sidetrack, images = Sidetrack(GPU), torch.ones(8, 8, 4, 4, device=GPU)
+    side_stream, images = SideStream(GPU), torch.ones(8, 8, 4, 4, device=GPU)
     weight = nn.Parameter(torch.ones(8, 8, 1, 1, device=GPU))
     # A stream that is not joined would be the error that is seen.
     with pytest.raises(InterruptedError), torch.cuda.graph(torch.cuda.CUDAGraph()):
         try:
             images.add_(1)
-            sidetrack.weight_gradient(images, images, weight, (1, 1), (0, 0))
+            side_stream.weight_gradient(images, images, weight, (1, 1), (0, 0))
         finally:
-            sidetrack.join()
+            side_stream.join()

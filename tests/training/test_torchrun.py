@@ -18,10 +18,16 @@ from safetensors.torch import load_file
 from torch import nn
 
 from adaste.data import Dataset
-from adaste.runs.folder import read_records
-from adaste.training.distributed import World, join_world, local_device, name_of_start
+from adaste.runs.folder import RunFolder
+from adaste.training.distributed import (
+    SynchronizedBatchNorm,
+    World,
+    join_world,
+    local_device,
+    name_of_start,
+    synchronize_norms,
+)
 from adaste.training.evaluation import PADDING, evaluation_order
-from adaste.training.sync_norm import SynchronizedBatchNorm, synchronize_norms
 from support.small_runs import CPU, outcome, small_data, small_run
 from support.train_in_world import recipes
 
@@ -60,7 +66,7 @@ def test_two_processes_train_as_one_does(tmp_path, network, two) -> None:
     assert one.keys() == other.keys()
     for name, value in one.items():
         torch.testing.assert_close(other[name], value, rtol=1e-4, atol=1e-5)
-    for alone, together in zip(*map(read_records, folders), strict=True):
+    for alone, together in zip(*(RunFolder(folder).read_records() for folder in folders), strict=True):
         assert together.loss == pytest.approx(alone.loss, rel=1e-4)
         assert together.train_accuracy == alone.train_accuracy
         assert together.test_accuracy == alone.test_accuracy

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adaste.training.streaming import Streaming
+from adaste.training.batches import Streaming
 from support.small_runs import (
     assert_same,
     small_data,
@@ -32,7 +32,7 @@ def test_how_often_tests_are_made_does_not_change_training() -> None:
 @pytest.mark.parametrize("method", ["pmf", "adaste"])
 def test_an_evaluation_in_the_middle_of_an_epoch_changes_nothing(method, streaming, monkeypatch) -> None:
     if streaming:
-        monkeypatch.setattr("adaste.training.feeds.SHARE_OF_MEMORY", 0.0)
+        monkeypatch.setattr("adaste.training.batches.SHARE_OF_MEMORY", 0.0)
     whole = small_training(small_recipe(method))
     wanted = timeless(list(whole.run()))
     training = small_training(small_recipe(method))

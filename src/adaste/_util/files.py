@@ -219,25 +219,3 @@ def try_lock(file: int | IO[bytes] | IO[str]) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-class TakenError(RuntimeError):
-    """Another process is at work in a folder."""
-
-
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock during the block. Raise TakenError if another process has it."""
-    with (folder / ".lock").open("w") as lock:
-        if not try_lock(lock):
-            raise TakenError(f"another process trains in {folder}: wait for it, or use another folder")
-        yield
-
-
-def is_taken(folder: Path) -> bool:
-    """Return whether a process holds the folder's lock now."""
-    try:
-        with alone_in(folder):
-            return False
-    except TakenError:
-        return True

@@ -6,8 +6,9 @@ from typing import Self
 
 from rich.console import Console
 
-from adaste.runs.folder import Result, best_of, last_tested, seconds_left
-from adaste.runs.observer import Observer
+from adaste.runs.folder import Result
+from adaste.runs.observers import Observer
+from adaste.runs.statistics import best_of, last_tested, seconds_left
 from adaste.runs.study.study import State, Status
 from adaste.training.records import Record
 from adaste.training.trainer import Training
@@ -145,7 +146,7 @@ def opening(training: Training) -> str:
     start = f", going on in epoch {training.epoch + 1}" if training.epoch or training.step else ""
     return (
         f"{type(recipe.estimator).__name__}, {type(recipe.network).__name__} on {recipe.data}, {recipe.epochs} epochs, "
-        f"seed {recipe.seed}, on {training.device} ({training.choice.way.value}){start}"
+        f"seed {recipe.seed}, on {training.device} ({training.execution.mode.value}){start}"
     )
 
 

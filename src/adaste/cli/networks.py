@@ -9,14 +9,18 @@ from adaste.cli import options
 if TYPE_CHECKING:
     import torch
 
+    from adaste.runs.evaluate import Exported
+
 EVALUATE_EXAMPLES = options.examples(
     "adaste evaluate runs/digits-mlp-adaste-0123456789abcdef",
     "adaste evaluate runs/digits-mlp-adaste-0123456789abcdef --network best --device cpu",
+    "adaste evaluate --network my.safetensors    a network file alone",
     "adaste evaluate runs/digits-mlp-*           one after the other",
 )
 EXPORT_EXAMPLES = options.examples(
     "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.safetensors     one bit per weight",
     "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.onnx --network best",
+    "adaste export --network my.safetensors digits.onnx                           a network file alone",
     "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.onnx --int8 --calibrate 500",
 )
 
@@ -53,17 +57,16 @@ def evaluate(arguments: argparse.Namespace) -> int:
     """Evaluate one run after the other."""
     options.use_threads(arguments.threads)
     device = options.device_named(arguments.device)
-    for run in arguments.runs:
-        _evaluate(run, device, arguments)
+    for exported in options.networks(arguments):
+        _evaluate(exported, device, arguments)
     return 0
 
 
-def _evaluate(run: Path, device: "torch.device", arguments: argparse.Namespace) -> None:
-    """Evaluate a run, and print the outcome beside what it had recorded."""
+def _evaluate(exported: "Exported", device: "torch.device", arguments: argparse.Namespace) -> None:
+    """Evaluate a network, and print the outcome beside what it had recorded."""
     from adaste.data import load
     from adaste.runs import evaluate as runs
 
-    exported = runs.network_of_run(run, arguments.network)
     dataset = load(exported.recipe.data, arguments.data)
     score = runs.evaluate(exported, dataset, device=device, engine=arguments.engine)
     record, recipe = exported.record, exported.recipe
@@ -78,16 +81,16 @@ def export(arguments: argparse.Namespace) -> int:
     """Export, and print how large the file is."""
     from adaste.data import load
     from adaste.runs import export as runs
-    from adaste.runs.evaluate import network_of_run
 
     if len(arguments.runs) > 1:
         raise ValueError(f"a file holds the network of one run, got {', '.join(map(str, arguments.runs))}: choose one")
     if arguments.calibrate and not arguments.int8:
         raise ValueError("--calibrate is for 8-bit integers: it needs --int8")
-    exported = network_of_run(arguments.runs[0], arguments.network)
-    dataset = load(exported.recipe.data, arguments.data)
+    (exported,) = options.networks(arguments)
+    needs_images = arguments.int8 or exported.images is None
+    dataset = load(exported.recipe.data, arguments.data) if needs_images else None
     calibrate = (arguments.calibrate or CALIBRATION) if arguments.int8 else None
-    written = runs.export(exported, dataset, arguments.file, calibrate=calibrate)
+    written = runs.export(exported, arguments.file, dataset=dataset, calibrate=calibrate)
     ratio = written.float_size / written.size
     print(f"{arguments.file}: {written.size:,} bytes, 1/{ratio:.1f} of {written.float_size:,} in float32")
     return 0

@@ -1,18 +1,20 @@
 """Options that several commands have."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
+    from adaste.runs.evaluate import Exported
+
 Commands = Any
 """What argparse gives to add commands to; its type has no public name."""
 
 ENGINES = ("auto", "eager", "compiled", "graph")
-NETWORKS = ("last", "best")
-"""As in engine.ways and evaluate, which would take seconds to import."""
+"""As in training.execution, which would take seconds to import."""
 
 
 def command(commands: Commands, name: str, purpose: str, epilog: str) -> argparse.ArgumentParser:
@@ -59,8 +61,29 @@ def changes(arguments: argparse.Namespace) -> list[str]:
 
 def add_network(parser: argparse.ArgumentParser) -> None:
     """Add the options that name trained networks."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="folder of a run")
-    parser.add_argument("--network", choices=NETWORKS, default="last", help="of which epoch (default: last)")
+    parser.add_argument("runs", nargs="*", metavar="RUN", type=Path, help="folder of a run, or a network file from it")
+    parser.add_argument(
+        "--network", default="last", metavar="last|best|FILE", help="of which epoch, or a network file (default: last)"
+    )
+
+
+def networks(arguments: argparse.Namespace) -> Iterator["Exported"]:
+    """Return the networks that the arguments name, one after the other."""
+    from adaste.runs.evaluate import network_of_run, read_network
+    from adaste.runs.folder import NETWORKS
+
+    which, runs = arguments.network, arguments.runs
+    if which in NETWORKS:
+        if not runs:
+            raise ValueError("no network was named: give the folder of a run, or --network FILE")
+        return (read_network(run) if run.is_file() else network_of_run(run, which) for run in runs)
+    if runs:
+        raise ValueError(f"with runs, --network must be one of {', '.join(NETWORKS)}, got {which!r}")
+    if not Path(which).is_file():
+        raise ValueError(
+            f"--network must be {', '.join(NETWORKS)} or a network file that a run has left, got {which!r}"
+        )
+    return iter([read_network(Path(which))])
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:

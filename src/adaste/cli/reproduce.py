@@ -88,12 +88,12 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
 
 def _list(tasks: Sequence["Task"], arguments: argparse.Namespace) -> None:
     from adaste.cli.lists import columns
-    from adaste.runs.folder import read_result
+    from adaste.runs.folder import RunFolder
     from adaste.runs.study.study import folder_of
 
     rows, left, hours = [], 0, 0.0
     for task in tasks:
-        done = read_result(folder_of(task.name, task.recipe, arguments.runs)) is not None
+        done = RunFolder(folder_of(task.name, task.recipe, arguments.runs)).read_result() is not None
         left += not done
         hours += 0.0 if done else task.gpu_hours
         length, seed = f"{task.recipe.epochs} epochs", f"seed {task.recipe.seed}"

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from adaste.recipes.recipe import Recipe
+    from adaste.runs.study.processes import Processes
     from adaste.runs.study.ray_runner import Cluster
-    from adaste.runs.study.study import Job, Processes, Runner, Status
+    from adaste.runs.study.study import Job, Runner, Status
 
 EXAMPLES = options.examples(
     "adaste study digits-mlp-adaste digits-mlp-binaryconnect --seeds 0,1,2 --processes 2",
@@ -161,8 +162,7 @@ def _check(arguments: argparse.Namespace) -> None:
 def _processes(device: "torch.device", arguments: argparse.Namespace, console: "Console") -> Iterator["Processes"]:
     """Yield the runner on this machine; several processes on one GPU share it by NVIDIA's MPS."""
     from adaste.cli.console import say
-    from adaste.runs.study.mps import shared_gpu
-    from adaste.runs.study.study import Processes
+    from adaste.runs.study.processes import Processes, shared_gpu
 
     count = arguments.processes or 1
     share = max(1, (os.cpu_count() or 1) // count)
@@ -224,10 +224,10 @@ def _prepare_data(jobs: Sequence["Job"], folder: Path | None, quiet: bool) -> li
 
 
 def _finished(job: "Job") -> bool:
-    from adaste.runs.folder import read_result
+    from adaste.runs.folder import RunFolder
 
     try:
-        return read_result(job.folder) is not None
+        return RunFolder(job.folder).read_result() is not None
     except (ValueError, OSError):  # of what is damaged the study will tell
         return False
 

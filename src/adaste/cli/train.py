@@ -78,9 +78,9 @@ def _run(
     from adaste.cli.console import Plain, Several
     from adaste.cli.terminal import Bar
     from adaste.data import load
-    from adaste.runs.observer import SILENT
+    from adaste.runs.folder import RunFolder
+    from adaste.runs.observers import SILENT, TensorBoard
     from adaste.runs.run import Options, run
-    from adaste.runs.tensorboard import TensorBoard
 
     shown = world.leads and sys.stdout.isatty() and not arguments.quiet
     settings = Options(
@@ -89,7 +89,7 @@ def _run(
         keep=arguments.keep,
         deterministic=arguments.deterministic,
     )
-    board = TensorBoard(folder / "tensorboard") if arguments.tensorboard else SILENT
+    board = TensorBoard(RunFolder(folder).tensorboard) if arguments.tensorboard else SILENT
     if world.leads:  # the others wait, and then find decoded images
         dataset = load(recipe.data, arguments.data, progress=shown)
     world.from_leader(None)

@@ -1,18 +1,60 @@
-"""What a network is here: a frozen description that builds an ordinary torch module for given images and classes."""
+"""Networks as frozen descriptions that build ordinary torch modules, and the layers that all of them share."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from adaste._util.checks import require, require_count
-from adaste.models.layers import Norm
+
+Shared = Tensor | tuple[Tensor, Tensor]
+"""A tensor that two layers use, or one tensor for each, so that no separate kernel adds their gradients."""
+
+
+class Convolution(nn.Conv2d):
+    """A convolution. `faster`, if set, is called in training instead: (x, weight, stride, padding)."""
+
+    faster: Callable[..., Tensor] | None = None
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.faster is None or not torch.is_grad_enabled():
+            return super().forward(input)
+        return self.faster(input, self.weight, self.stride, self.padding)
+
+
+class Norm(nn.Module):
+    """relu(BatchNorm(x) + residual); the residual may be missing, and so may the ReLU.
+
+    users   how many layers use the result; for two it may be a pair.
+    faster  if set and if it takes the input, is called instead: (norm, x, residual).
+    """
+
+    def __init__(self, batch_norm: nn.BatchNorm2d, *, relu: bool = True, users: int = 1) -> None:
+        super().__init__()
+        self.batch_norm, self.relu, self.users = batch_norm, relu, users
+        self.faster: Any = None
+
+    def forward(self, x: Tensor, residual: Tensor | None = None) -> Shared:
+        if self.faster is not None and self.faster.takes(x):
+            result: Shared = self.faster(self, x, residual)
+            return result
+        y = self.batch_norm(x)
+        if residual is not None:
+            y = y + residual
+        return F.relu(y) if self.relu else y
+
+
+def for_two(x: Shared) -> tuple[Tensor, Tensor]:
+    """Return `x` for each of its two users."""
+    return x if isinstance(x, tuple) else (x, x)
 
 
 class ImageShape(NamedTuple):
-    """The images a network sees."""
+    """The shape of the images that a network gets."""
 
     channels: int
     height: int
@@ -21,7 +63,7 @@ class ImageShape(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Network(ABC):
-    """A kind of network; its fields are its configuration.
+    """The description of a network; its fields are its configuration.
 
     affine         whether BatchNorm has trainable scales and shifts. The paper's networks have none: every trainable
                    parameter is a weight.
@@ -41,7 +83,7 @@ class Network(ABC):
         require("norm_momentum", self.norm_momentum, above=0, most=1)
 
     def build(self, image: ImageShape, classes: int) -> nn.Module:
-        """The network for such images; weights start Xavier-uniform or as the difference of two such, biases at 0."""
+        """Return the network for these images; weights are Xavier-uniform or the difference of two such, biases 0."""
         for name, value in image._asdict().items():
             require_count(name, value, least=1)
         require_count("classes", classes, least=2)
@@ -53,33 +95,33 @@ class Network(ABC):
             if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
             if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
-                module.num_batches_tracked = None  # a count nobody reads, at the price of a kernel per layer and step
+                module.num_batches_tracked = None  # unused, and it costs a kernel per layer and step
         model.register_load_state_dict_post_hook(_without_counts)  # type: ignore[no-untyped-call]
         return model
 
     @abstractmethod
     def layers(self, image: ImageShape, classes: int) -> nn.Module:
-        """The layers, with whatever weights torch gives them."""
+        """Return the layers, with torch's initial weights."""
 
     def norm(self, channels: int, *, relu: bool = True, users: int = 1) -> Norm:
-        """The BatchNorm behind a convolution, with its ReLU."""
+        """Return the BatchNorm behind a convolution, with its ReLU."""
         batch_norm = nn.BatchNorm2d(channels, momentum=self.norm_momentum, affine=self.affine)
         return Norm(batch_norm, relu=relu, users=users)
 
     def head(self, features: int, classes: int, *, bias: bool) -> nn.Sequential:
-        """The last linear layer and, if wanted, the BatchNorm on its logits."""
+        """Return the last linear layer and, with `logits_norm`, the BatchNorm on its logits."""
         linear = nn.Linear(features, classes, bias=bias)
         return (
             nn.Sequential(linear, nn.BatchNorm1d(classes, affine=False)) if self.logits_norm else nn.Sequential(linear)
         )
 
     def hidden(self, features: int, width: int, *, bias: bool) -> list[nn.Module]:
-        """A hidden linear layer with BatchNorm and ReLU."""
+        """Return a hidden linear layer with BatchNorm and ReLU."""
         return [nn.Linear(features, width, bias=bias), nn.BatchNorm1d(width, affine=self.affine), nn.ReLU()]
 
 
 def _difference_of_two_levels_(parameter: Tensor) -> None:
-    """(u_plus - u_minus) / 2, both uniform up to sqrt(6 / (inputs + 2 outputs)): a triangular distribution."""
+    """Fill with (u_plus - u_minus) / 2, both uniform up to sqrt(6 / (inputs + 2 outputs)): triangular."""
     levels = torch.cat((parameter, parameter)).detach()
     minus, plus = nn.init.xavier_uniform_(levels).chunk(2)
     with torch.no_grad():
@@ -87,5 +129,5 @@ def _difference_of_two_levels_(parameter: Tensor) -> None:
 
 
 def _without_counts(model: nn.Module, keys: Any) -> None:
-    """Torch adds the count of batches to what is loaded from a plain dictionary, such as a file of tensors."""
+    """Ignore the counts of batches that torch adds to a state dict loaded from plain tensors."""
     keys.unexpected_keys[:] = [name for name in keys.unexpected_keys if not name.endswith("num_batches_tracked")]

@@ -5,8 +5,7 @@ from typing import ClassVar, cast
 
 from torch import nn
 
-from adaste.models.base import ImageShape, Network
-from adaste.models.layers import Convolution, Shared, for_two
+from adaste.models.base import Convolution, ImageShape, Network, Shared, for_two
 
 WIDTHS = (64, 128, 256, 512)
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from adaste._util.checks import require_count
-from adaste.models.base import ImageShape, Network
-from adaste.models.layers import Convolution
+from adaste.models.base import Convolution, ImageShape, Network
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,5 @@
 """The runs in a folder: each with what it wrote, where it belongs in the paper, and what is wrong with the others."""
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -15,16 +14,12 @@ from adaste.paper.families import Family
 from adaste.paper.setups import Setup
 from adaste.paper.tables import CellId, cell_ids_of
 from adaste.recipes.recipe import Recipe
-from adaste.runs.failures import read_problem
-from adaste.runs.folder import Result, best_of, read_histogram, read_recipe, read_records, read_result
-from adaste.runs.histogram import Histogram
+from adaste.runs.folder import Histogram, Result, RunFolder
+from adaste.runs.statistics import best_of
 from adaste.training.records import Record
 
 DIGEST = re.compile(r"-([0-9a-f]{16})$")
 """The end of a folder's name that says which recipe it holds."""
-
-FILES = frozenset({"recipe.json", "metrics.jsonl", "result.json"})
-"""Each of them says that a folder is that of a run."""
 
 NUMBERS = tuple(field.name for field in fields(Record) if field.name != "method")
 """The fields of a record that are numbers."""
@@ -52,7 +47,9 @@ class Run:
                 raise ValueError(f"damaged: the test accuracy of epoch {record.epoch + 1} is {record.test_accuracy} %")
         for name, value in self._result_by_records().items():
             if (told := getattr(self.result, name)) != value:
-                raise ValueError(f"damaged: {name} is {told} in result.json and {value} by metrics.jsonl")
+                here = RunFolder(self.folder)
+                result, records = here.result_file.name, here.metrics_file.name
+                raise ValueError(f"damaged: {name} is {told} in {result} and {value} by {records}")
 
     def _result_by_records(self) -> dict[str, float | None]:
         best = best_of(self.records)
@@ -154,55 +151,59 @@ def _why_twice(run: Run, shown: Run, root: Path) -> str:
 
 def read_run(folder: Path) -> Run:
     """Return the finished run in `folder`. Raise ValueError if something is missing or damaged."""
-    recipe = _read_recipe(folder)
+    files, recipe = RunFolder(folder), _read_recipe(folder)
     # The result first: a run that is being made writes it last, and where it is there the records are complete.
-    result, records = read_result(folder), read_records(folder)
+    result, records = files.read_result(), files.read_records()
     if result is None:
-        done, problem = f"{len(records)} of {recipe.epochs} epochs", read_problem(folder)
+        done, problem = f"{len(records)} of {recipe.epochs} epochs", files.read_problem()
         raise ValueError(f"failed after {done}: {problem}" if problem else f"not finished: {done}")
+    metrics = files.metrics_file.name
     if len(records) != recipe.epochs:
-        raise ValueError(f"incomplete: metrics.jsonl has {len(records)} records of {recipe.epochs} epochs")
-    _require_sound(records, result)
+        raise ValueError(f"incomplete: {metrics} has {len(records)} records of {recipe.epochs} epochs")
+    require_types(result)
+    if unsound := _why_unsound(records):
+        raise ValueError(f"{metrics} is damaged ({unsound})")
+    if not files.environment_file.exists():
+        raise ValueError(f"{files.environment_file} is missing: nobody knows what the run ran on")
     return Run(
         folder=folder,
         recipe=recipe,
         records=tuple(records),
         result=result,
-        environments=tuple(_environments(folder / "environment.json")),
-        histogram=read_histogram(folder),
+        environments=tuple(files.read_starts()),
+        histogram=files.read_histogram(),
         cell_ids=cell_ids_of(recipe),
     )
 
 
 def _read_recipe(folder: Path) -> Recipe:
-    if not (folder / "recipe.json").exists():
-        raise ValueError("damaged: recipe.json is missing, and nobody knows what the run was")
+    files = RunFolder(folder)
+    if not files.recipe_file.exists():
+        raise ValueError(f"damaged: {files.recipe_file.name} is missing, and nobody knows what the run was")
     try:
-        recipe = read_recipe(folder / "recipe.json")
+        recipe = files.read_recipe()
     except ValueError as error:
-        reason, others = str(error), _versions_that_made(folder)
+        reason, others = str(error), _versions_that_made(files)
         if isinstance(error.__cause__, UnknownKindError):
             reason = f"class {error.__cause__.kind} is not installed: neither adaste nor a plug-in brings it"
         hint = f"; it was made by adaste {', '.join(others)}, and this is {__version__}" if others else ""
         raise ValueError(f"{reason}{hint}") from error
     named = DIGEST.search(folder.name)
     # A field that recipes of another version lack changes the digest, and not what the run was.
-    if named and named[1] != recipe.digest and not _versions_that_made(folder):
+    if named and named[1] != recipe.digest and not _versions_that_made(files):
         raise ValueError(f"its name ends in {named[1]}, and the digest of its recipe is {recipe.digest}")
     return recipe
 
 
-def _require_sound(records: Sequence[Record], result: Result) -> None:
-    """Raise ValueError if numbers are missing or are none: one such folder must not spoil the report."""
-    require_types(result)
+def _why_unsound(records: Sequence[Record]) -> str | None:
+    """Return what is wrong with the numbers: one such folder must not spoil the report."""
     if [record.epoch for record in records] != list(range(len(records))):
-        raise ValueError("metrics.jsonl is damaged (its epochs are not 1, 2, 3, ...)")
+        return "its epochs are not 1, 2, 3, ..."
     for name in NUMBERS:
         kinds = {type(getattr(record, name)) for record in records}
         if not kinds <= {int, float, type(None)}:
-            raise ValueError(f"metrics.jsonl is damaged (in some records {name} is no number)")
-    if records[-1].test_accuracy is None:
-        raise ValueError("metrics.jsonl is damaged (the last epoch was not tested)")
+            return f"in some records {name} is no number"
+    return "the last epoch was not tested" if records[-1].test_accuracy is None else None
 
 
 def _folders(root: Path, closed: Callable[[OSError], None]) -> list[Path]:
@@ -216,7 +217,7 @@ def _folders(root: Path, closed: Callable[[OSError], None]) -> list[Path]:
         below.sort(key=lambda other: (folder.joinpath(other).is_symlink(), other))  # by its own name where it has one
         if (real := folder.resolve()) in seen:
             below.clear()
-        elif FILES.intersection(files):
+        elif RunFolder(folder).marks.intersection(files):
             found.append(folder)
         seen.add(real)
     return sorted(found)
@@ -227,20 +228,8 @@ def _other_versions(environments: Iterable[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted(made_by - {__version__}))
 
 
-def _versions_that_made(folder: Path) -> tuple[str, ...]:
+def _versions_that_made(files: RunFolder) -> tuple[str, ...]:
     try:
-        return _other_versions(_environments(folder / "environment.json"))
+        return _other_versions(files.read_starts())
     except (ValueError, OSError):  # then nobody knows
         return ()
-
-
-def _environments(path: Path) -> list[dict[str, Any]]:
-    try:
-        starts = json.loads(path.read_text())
-        if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
-            raise ValueError("it is no list of starts")
-    except FileNotFoundError:
-        raise ValueError(f"{path} is missing: nobody knows what the run ran on") from None
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error})") from error
-    return starts

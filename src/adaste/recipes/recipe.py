@@ -1,6 +1,6 @@
 """Recipe: all that decides the numbers of a run, as one frozen value that JSON can hold.
 
-But for rounding: devices differ in it, and on a CPU so do numbers of threads (environment.json has them).
+But for rounding: devices differ in it, and on a CPU so do numbers of threads (each run records them).
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
-"""Checkpoints that are whole or not used: written atomically, named by their own digest, the last few kept.
+"""Checkpoints: written atomically, named by their own digest, the last few kept; a corrupt one is never loaded.
 
-A file is called `epoch-00012-step-000345-<digest>.pt`: the digest is that of its content, so a truncated or altered
-file gives itself away. Files are what torch.save writes and are loaded with weights_only, which unpickles no code.
+A file is called `epoch-00012-step-000345-<digest>.pt`, with the digest of its content, which detects truncated and
+altered files. Files are written by torch.save and loaded with weights_only, which runs no code from them.
 """
 
 import hashlib
@@ -19,15 +19,15 @@ NAME = re.compile(r"epoch-(\d{5,})-step-(\d{6,})-([0-9a-f]{16})\.pt")
 
 
 class DamagedCheckpointError(ValueError):
-    """A checkpoint's content is not what was written."""
+    """A checkpoint is corrupt: its content is not what was written."""
 
 
 class RefusedCheckpointError(ValueError):
-    """A file is whole, but holds something else than a checkpoint does."""
+    """A file is whole, but it does not hold a checkpoint."""
 
 
 class Checkpoints:
-    """The checkpoints of one run, in a folder of their own; the last `keep` stay."""
+    """The checkpoints of one run in their folder; the last `keep` are kept."""
 
     def __init__(self, folder: Path, *, keep: int = 2) -> None:
         if keep < 1:
@@ -35,9 +35,9 @@ class Checkpoints:
         self.folder, self._keep = folder, keep
 
     def save(self, state: dict[str, Any], *, epoch: int, step: int) -> Path:
-        """Write a checkpoint, then drop the oldest ones and others of the same step.
+        """Write a checkpoint, then remove the oldest ones and others of the same step.
 
-        If it cannot be written, the others are as they were.
+        If it cannot be written, the others stay as they are.
         """
         buffer = io.BytesIO()
         torch.save(state, buffer)
@@ -52,16 +52,16 @@ class Checkpoints:
         return path
 
     def paths(self) -> list[Path]:
-        """All checkpoints, the furthest first."""
+        """Return all checkpoints, the latest first."""
         found = [(name, path) for path in self.folder.glob("*.pt") if (name := NAME.fullmatch(path.name))]
         # By numbers, not names: the hundred thousandth epoch has one digit more.
         ordered = sorted(found, key=lambda each: (int(each[0][1]), int(each[0][2]), each[0][3]), reverse=True)
         return [path for _, path in ordered]
 
     def newest(self, complain: Callable[[str], None]) -> tuple[Path, dict[str, Any]] | None:
-        """The furthest checkpoint that is whole, loaded on the CPU.
+        """Return the latest checkpoint that is not corrupt, loaded on the CPU; None if there is none.
 
-        Those that are not are renamed, so that they do not count any more, and `complain` hears of them.
+        Corrupt ones are renamed, so that they do not count any more, and reported to `complain`.
         """
         for path in self.paths():
             try:
@@ -73,7 +73,7 @@ class Checkpoints:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The content of a checkpoint, checked against its name."""
+    """Return the content of a checkpoint. Raise DamagedCheckpointError if its digest is not that of its name."""
     named = NAME.fullmatch(path.name)
     if named is None:
         raise ValueError(f"{path} is not named like a checkpoint (epoch-<n>-step-<n>-<digest>.pt)")
@@ -95,7 +95,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _moment(path: Path) -> str:
-    """The epoch and step of a checkpoint: its name without the digest."""
+    """Return the name of a checkpoint without the digest: its epoch and step."""
     return path.name.rpartition("-")[0]
 
 

@@ -1,4 +1,4 @@
-"""What a run ran on: versions, machine, commit."""
+"""The environment of a run: versions, machine, commit."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ PACKAGE = Path(adaste.__file__).parent
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """The facts that a reader of results needs, as plain data."""
+    """Return what a reader of results needs to know of the machine and the software, as plain data."""
     return {
         "adaste": adaste.__version__,
         "commit": commit(),
@@ -33,7 +33,7 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 
 def gpu(device: torch.device) -> dict[str, Any]:
-    """Name and software of a GPU."""
+    """Return the name of a GPU and the versions of its software."""
     return {
         "gpu": torch.cuda.get_device_name(device),
         "cuda": torch.version.cuda,
@@ -42,7 +42,7 @@ def gpu(device: torch.device) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The name of the CPU."""
+    """Return the name of the CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -52,7 +52,7 @@ def processor() -> str:
 
 
 def commit(source: Path = PACKAGE) -> str | None:
-    """The commit of a folder's files, with a mark where they differ from it; None outside of a repository."""
+    """Return the commit of a folder's files, marked if they differ from it; None outside of a repository."""
 
     def git(*arguments: str) -> str | None:
         try:

@@ -1,52 +1,110 @@
-"""An exported network from its file, and what it reaches on the test images."""
+"""The network file of a run: how it is written and read, and what its network reaches on test images."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
+from adaste._util.files import write_atomically
 from adaste._util.untrusted import kind_of_file, printable
 from adaste.data import Dataset
 from adaste.data.augment import Augmentation
 from adaste.data.dataset import listing
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import read_recipe
+from adaste.runs.folder import RunFolder
+from adaste.training.batches import BatchCursor, choose_feed
 from adaste.training.distributed import ALONE
 from adaste.training.evaluation import Evaluation, Score, evaluation_batch
-from adaste.training.execution import choose_way
-from adaste.training.feeds import choose_feed
-from adaste.training.network import build_network, dtype_of
+from adaste.training.execution import build_network, choose_execution, dtype_of
 from adaste.training.records import Record
-from adaste.training.walk import Walk
 
-NETWORKS = ("last", "best")
-"""The networks a run leaves behind."""
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """The shape (height, width, channels) of the images of a network, and their mean and std on the scale 0..1."""
+
+    shape: tuple[int, int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "ImageFacts":
+        """Return the facts of a data set."""
+        height, width, channels = dataset.train.images.shape[1:]
+        return cls((height, width, channels), dataset.mean, dataset.std)
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What a file says of a network: how it was trained, the record of its epoch, the names of classes, its tensors."""
+    """A trained network as its file has it.
+
+    recipe   how it was trained.
+    record   of its epoch.
+    classes  their names, in the order of the logits.
+    images   what it was trained on; None in older files, which need the data set.
+    """
 
     path: Path
     recipe: Recipe
     record: Record
     classes: tuple[str, ...]
     tensors: dict[str, Tensor]
+    images: ImageFacts | None
+
+    def facts(self, dataset: Dataset | None = None) -> ImageFacts:
+        """Return the facts of the images, those of `dataset` if the file has none.
+
+        Raises:
+            ValueError: The data set is of other images or classes, or it is needed and not given.
+        """
+        if dataset is None:
+            if self.images is None:
+                raise ValueError(f"{self.path} was written without the shape of its images: its data set is needed")
+            return self.images
+        if self.classes != dataset.classes:
+            raise ValueError(
+                f"{self.path} was trained for other classes than those of {dataset.name}: {len(self.classes)} "
+                f"({_some(self.classes)}), there are {len(dataset.classes)} ({_some(dataset.classes)})"
+            )
+        given = ImageFacts.of(dataset)
+        if self.images is not None and self.images.shape != given.shape:
+            raise ValueError(
+                f"{self.path} was trained on images of {_size(self.images)}, those of {dataset.name} are {_size(given)}"
+            )
+        return self.images or given
+
+
+def write_network(path: Path, network: Mapping[str, Tensor], recipe: Recipe, dataset: Dataset, record: Record) -> None:
+    """Write the tensors of a network as exported, with all that is needed to build and to use it."""
+    images = ImageFacts.of(dataset)
+    facts = {
+        "recipe": json.loads(recipe.to_json()),
+        "classes": dataset.classes,
+        "shape": images.shape,
+        "mean": images.mean,
+        "std": images.std,
+        "record": record.repeatable,
+    }
+    tensors = {key: value.detach().cpu().contiguous() for key, value in network.items()}
+    # One entry, and nothing of clocks: entries are written in random order, and equal runs give equal files.
+    write_atomically(path, to_safetensors(tensors, {"adaste": json.dumps(facts)}))
 
 
 def network_of_run(folder: Path, which: str = "last") -> Exported:
-    """The "last" or the "best" network of the run in `folder`."""
-    if which not in NETWORKS:
-        raise ValueError(f"network must be one of {', '.join(NETWORKS)}, got {which!r}")
-    if folder.is_file():
-        raise ValueError(f"{folder} is {_what_it_is(folder)}: give the folder of a run")
-    recipe_file, path = folder / "recipe.json", folder / f"{which}.safetensors"
-    if not recipe_file.is_file():
-        raise ValueError(f"{folder} is not the folder of a run: it has no recipe.json; found: {listing(folder)}")
-    recipe = read_recipe(recipe_file)
+    """Return the "last" or the "best" network of the run in `folder`."""
+    run = RunFolder(folder)
+    path = run.network_file(which)
+    if not run.recipe_file.is_file():
+        raise ValueError(
+            f"{folder} is not the folder of a run: it has no {run.recipe_file.name}; found: {listing(folder)}"
+        )
+    recipe = run.read_recipe()
     if not path.is_file():
         when = "when the run is finished" if which == "last" else "with the first checkpoint after a test"
         raise ValueError(f"{folder} has no {path.name}, which is written {when}; found: {listing(folder)}")
@@ -54,13 +112,13 @@ def network_of_run(folder: Path, which: str = "last") -> Exported:
     if exported.recipe.digest != recipe.digest:
         raise ValueError(
             f"{path} belongs to another run: it was trained by the recipe {exported.recipe.digest}, "
-            f"{recipe_file} is {recipe.digest}"
+            f"{run.recipe_file} is {recipe.digest}"
         )
     return exported
 
 
 def read_network(path: Path) -> Exported:
-    """The content of a file that a run wrote."""
+    """Return the content of a file that `write_network` wrote."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -79,19 +137,28 @@ def read_network(path: Path) -> Exported:
         facts = json.loads(metadata["adaste"])
         recipe = Recipe.from_json(json.dumps(facts["recipe"]))
         record, classes = Record(**facts["record"]), tuple(facts["classes"])
+        images = _images_of(facts)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} holds tensors, but not how they were trained: {printable(str(error))}") from error
-    return Exported(path, recipe, record, classes, tensors)
+    return Exported(path, recipe, record, classes, tensors, images)
 
 
-def restore(exported: Exported, dataset: Dataset, device: torch.device) -> nn.Module:
-    """The network, for the images of `dataset`, in evaluation mode."""
-    if exported.classes != dataset.classes:
-        raise ValueError(
-            f"{exported.path} was trained for other classes than those of {dataset.name}: {len(exported.classes)} "
-            f"({_some(exported.classes)}), there are {len(dataset.classes)} ({_some(dataset.classes)})"
-        )
-    model = build_network(exported.recipe, dataset, device)
+def _images_of(facts: Mapping[str, Any]) -> ImageFacts | None:
+    """Return what the metadata of a network file say of images; None if it is an older file."""
+    if "shape" not in facts:
+        return None
+    height, width, channels = map(int, facts["shape"])
+    mean, std = (tuple(map(float, facts[name])) for name in ("mean", "std"))
+    if len(mean) != channels or len(std) != channels:
+        raise ValueError(f"mean and std must have one number for each of {channels} channels, got {mean} and {std}")
+    return ImageFacts((height, width, channels), mean, std)
+
+
+def restore(exported: Exported, device: torch.device, dataset: Dataset | None = None) -> nn.Module:
+    """Return the network in evaluation mode. The data set is needed only for a file without `images`."""
+    facts = exported.facts(dataset)
+    augmentation = Augmentation(exported.recipe.augmentation, facts.mean, facts.std)
+    model = build_network(exported.recipe, augmentation, facts.shape, len(exported.classes), device)
     # Not load_state_dict: without the versions that only pickles carry it invents counters for BatchNorm.
     wanted = model.state_dict()
     for name in sorted(wanted.keys() ^ exported.tensors.keys()):
@@ -105,26 +172,19 @@ def restore(exported: Exported, dataset: Dataset, device: torch.device) -> nn.Mo
 
 
 def evaluate(exported: Exported, dataset: Dataset, *, device: torch.device, engine: str = "auto") -> Score:
-    """Loss and accuracy on the test images."""
-    recipe, model = exported.recipe, restore(exported, dataset, device)
+    """Return loss and accuracy on the test images."""
+    facts, model = exported.facts(dataset), restore(exported, device, dataset)
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    feed = choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE))
     test = Evaluation(
         network=model,
-        walk=Walk(choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE)), device),
-        augmentation=Augmentation(recipe.augmentation, dataset.mean, dataset.std),
-        dtype=dtype_of(recipe),
-        way=choose_way(engine, device=device, world=ALONE, parameters=parameters).way,
+        cursor=BatchCursor(feed, device),
+        augmentation=Augmentation(exported.recipe.augmentation, facts.mean, facts.std),
+        dtype=dtype_of(exported.recipe),
+        mode=choose_execution(engine, device=device, world=ALONE, parameters=parameters).mode,
         world=ALONE,
     )
     return test()
-
-
-def _what_it_is(path: Path) -> str:
-    """A file that was given for the folder of a run, in words."""
-    if (path.parent / "recipe.json").is_file():
-        return f"a file of the run {path.parent}"
-    kind = kind_of_file(path)
-    return f"a file that begins like {kind}" if kind else "a file"
 
 
 def _unfit(exported: Exported, what: str) -> ValueError:
@@ -137,3 +197,7 @@ def _kind(tensor: Tensor) -> str:
 
 def _some(classes: tuple[str, ...]) -> str:
     return printable(", ".join(classes[:3]) + (", ..." if len(classes) > 3 else ""))
+
+
+def _size(images: ImageFacts) -> str:
+    return " x ".join(map(str, images.shape))

@@ -1,17 +1,5 @@
-"""run(recipe, folder): the only place that writes results.
+"""A run: training by a recipe that is recorded in a folder, and resumed from there after an interruption."""
 
-recipe.json         all that decides the numbers, up to the rounding of the machine they are computed on
-environment.json    what it ran on, once per start
-metrics.jsonl       one record per epoch
-checkpoints/        the last few, to go on from exactly
-best.safetensors    the network as exported, of the best epoch so far
-last.safetensors    the same of the last epoch, written at the end
-latents.json        the histogram of latents at the end; null where no weight is binary
-result.json         the outcome; where it exists, the run is finished
-problem.txt         why it failed, until it goes on
-"""
-
-import json
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
@@ -19,37 +7,34 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from adaste._util.checks import require, require_count
-from adaste._util.files import alone_in, append, remove_unfinished, write_atomically
 from adaste._util.signals import Heard, StoppedError, listening
 from adaste.data import Dataset, is_own
 from adaste.recipes.recipe import Recipe
 from adaste.runs.checkpoint import Checkpoints, load
 from adaste.runs.environment import environment
-from adaste.runs.failures import leaving_the_reason
-from adaste.runs.folder import Result, best_of, claim, read_result
-from adaste.runs.histogram import histogram
-from adaste.runs.observer import SILENT, Observer
-from adaste.training.consensus import Agreement
-from adaste.training.determinism import algorithms
-from adaste.training.distributed import ALONE, World
+from adaste.runs.evaluate import write_network
+from adaste.runs.folder import Result, RunFolder
+from adaste.runs.observers import SILENT, Observer
+from adaste.runs.statistics import best_of, histogram
+from adaste.training.distributed import ALONE, RankConsensus, World
 from adaste.training.epoch_plan import steps_of_recipe
+from adaste.training.execution import algorithms
 from adaste.training.records import DivergedError, Record
 from adaste.training.trainer import Training
 
 VERSION = 1
-"""Of the content of checkpoints."""
+"""The version of the content of checkpoints."""
 
 STOP = 1
-"""To save is a wish of 1, to stop because of a signal a larger one; the largest wish of all processes counts."""
+"""The request to save; a larger one is to stop because of a signal. The largest of all processes counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a run may do differently without changing its numbers, up to rounding.
+    """Settings of a run that do not change its numbers, up to rounding.
 
     engine         how steps are run: auto, eager, compiled or graph.
     save_every     seconds between checkpoints; there is one at the end and when it is stopped in any case.
@@ -73,7 +58,7 @@ USUAL = Options()
 
 @dataclass
 class _Story:
-    """What has happened so far, over all starts of a run."""
+    """The history of a run over all its starts."""
 
     records: list[Record] = field(default_factory=list)
     seconds: float = 0.0
@@ -93,30 +78,30 @@ def run(
     options: Options = USUAL,
     observer: Observer = SILENT,
 ) -> Result:
-    """Train by `recipe` and write everything into `folder`; goes on where an earlier start was interrupted.
+    """Train by `recipe` and write all results into `folder`; resume if an earlier start was interrupted.
 
-    A finished run is not run again. Ctrl-C and SIGTERM save and raise StoppedError.
+    A finished run is not run again. Ctrl-C and SIGTERM save a checkpoint and raise StoppedError.
     """
     steps_of_recipe(recipe, dataset, world)  # an error, before anything is written, where its batch does not suit
+    files = RunFolder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with alone_in(folder) if world.leads else nullcontext():
+    with files.alone() if world.leads else nullcontext():
         if world.leads:
-            claim(recipe, folder)
-        finished: Result | None = world.from_leader(read_result(folder))
+            files.claim(recipe)
+        finished: Result | None = world.from_leader(files.read_result())
         if finished is not None:
-            _require_same_images(recipe, folder, dataset)
+            _require_same_images(recipe, files, dataset)
             observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
             return finished
         on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-        reason = leaving_the_reason(folder) if world.leads else nullcontext()
-        with reason, on_device, algorithms(options.deterministic, device):
-            return _Run(recipe, folder, dataset, device, world, options, observer).go()
+        reporting = files.reporting_failure() if world.leads else nullcontext()
+        with reporting, on_device, algorithms(options.deterministic, device):
+            return _Run(recipe, files, dataset, device, world, options, observer).go()
 
 
-def _require_same_images(recipe: Recipe, folder: Path, dataset: Dataset) -> None:
-    """An error where the finished run in `folder` was made with other images of one's own: recipes do not name them."""
-    path = folder / "environment.json"
-    starts = json.loads(path.read_text()) if is_own(recipe.data) and path.exists() else []
+def _require_same_images(recipe: Recipe, folder: RunFolder, dataset: Dataset) -> None:
+    """Raise ValueError if the finished run was made with other images of one's own: recipes do not name them."""
+    starts = folder.read_starts() if is_own(recipe.data) else []
     if starts and starts[-1].get("data", dataset.digest) != dataset.digest:
         raise ValueError(
             f"{folder} holds a finished run of this recipe with other images than those of {dataset.name} now: use "
@@ -130,7 +115,7 @@ class _Run:
     def __init__(
         self,
         recipe: Recipe,
-        folder: Path,
+        folder: RunFolder,
         dataset: Dataset,
         device: torch.device,
         world: World,
@@ -140,11 +125,11 @@ class _Run:
         self.folder, self.dataset, self.device = folder, dataset, device
         self.world, self.options, self.observer = world, options, observer
         self.training = Training(recipe, dataset, device=device, engine=options.engine, world=world)
-        self.checkpoints = Checkpoints(folder / "checkpoints", keep=options.keep)
+        self.checkpoints = Checkpoints(folder.checkpoints, keep=options.keep)
         self.story = _Story()
         self.best_network: dict[str, Tensor] | None = None
         self.heard = Heard()
-        self.agreement = Agreement(world, device)
+        self.consensus = RankConsensus(world, device)
         self.saved_at = self.started_at = time.monotonic()
 
     def go(self) -> Result:
@@ -168,7 +153,7 @@ class _Run:
     def _take(self, record: Record) -> None:
         self.story.records.append(record)
         if self.world.leads:
-            append(self.folder / "metrics.jsonl", _line(record))
+            self.folder.append_record(record)
             self.observer.epoch_ended(record)
 
     def _keep_if_best(self, network: nn.Module, accuracy: float) -> None:
@@ -183,17 +168,17 @@ class _Run:
         self._save_if_due()
 
     def _save_if_due(self) -> None:
-        """Save when it is time or when asked to stop, and then stop; all processes at the same step."""
+        """Save if it is time or a signal came, and stop after a signal; all processes do so after the same step."""
         due = time.monotonic() - self.saved_at >= self.options.save_every
-        wish = STOP + self.heard.number if self.heard.number else int(due)
-        wish = self.agreement.largest(wish, self.training.step)
-        if wish:
+        request = STOP + self.heard.number if self.heard.number else int(due)
+        request = self.consensus.largest(request, self.training.step)
+        if request:
             self.save()
-        if wish > STOP:
-            raise StoppedError(wish - STOP, self.training.epoch, self.training.step)
+        if request > STOP:
+            raise StoppedError(request - STOP, self.training.epoch, self.training.step)
 
     def save(self) -> None:
-        """Write a checkpoint of now, and the best network so far."""
+        """Write a checkpoint and the best network so far."""
         state = {
             "version": VERSION,
             "recipe": self.training.recipe.digest,
@@ -210,25 +195,16 @@ class _Run:
     def _write_best(self) -> None:
         best = self.story.best
         if self.best_network is not None and best is not None:
-            self._write_network("best.safetensors", self.best_network, best)
+            self._write_network("best", self.best_network, best)
             self.best_network = None
 
-    def _write_network(self, name: str, network: dict[str, Tensor], record: Record) -> None:
-        facts = {
-            "recipe": json.loads(self.training.recipe.to_json()),
-            "classes": self.dataset.classes,
-            "record": record.repeatable,
-        }
-        tensors = {key: value.detach().cpu().contiguous() for key, value in network.items()}
-        # One entry, and nothing of clocks: entries are written in random order, and equal runs give equal files.
-        write_atomically(self.folder / name, to_safetensors(tensors, {"adaste": json.dumps(facts)}))
+    def _write_network(self, which: str, network: dict[str, Tensor], record: Record) -> None:
+        write_network(self.folder.network_file(which), network, self.training.recipe, self.dataset, record)
 
     def _resume(self) -> None:
         found = None
         if self.world.leads:
-            # Not all below: a run may lie in a folder that holds other things, too.
-            for place in (self.folder, self.checkpoints.folder):
-                remove_unfinished(place)
+            self.folder.remove_unfinished()
             saved = self.checkpoints.paths()
             found = self.checkpoints.newest(self.observer.says)
             if found is None and saved:
@@ -251,28 +227,24 @@ class _Run:
                 )
 
     def _write_beginning(self) -> None:
-        write_atomically(self.folder / "metrics.jsonl", b"".join(_line(record) for record in self.story.records))
-        path = self.folder / "environment.json"
-        starts = self._earlier_starts(path)
+        self.folder.write_records(self.story.records)
+        try:
+            earlier = self.folder.read_starts()
+        except ValueError as error:
+            self.observer.says(f"{error}: it is begun anew")
+            earlier = []
         here = {
             **environment(self.device),
             "processes": self.world.size,
-            "engine": self.training.choice.way.value,
+            "engine": self.training.execution.mode.value,
             "deterministic": self.options.deterministic,
             "data": self.dataset.digest,
             "from_epoch": self.training.epoch,
             "from_step": self.training.step,
         }
-        write_atomically(path, _pretty([*starts, here]))
-        if self.training.choice.reason is not None:
-            self.observer.says(self.training.choice.reason)
-
-    def _earlier_starts(self, path: Path) -> list[Any]:
-        try:
-            return list(json.loads(path.read_text())) if path.exists() else []
-        except (ValueError, TypeError) as error:
-            self.observer.says(f"{path} is damaged ({error}): it is begun anew")
-            return []
+        self.folder.write_starts([*earlier, here])
+        if self.training.execution.reason is not None:
+            self.observer.says(self.training.execution.reason)
 
     def _finish(self) -> Result:
         self.save()
@@ -288,20 +260,8 @@ class _Run:
         )
         with self.training.exported() as model:
             if self.world.leads:
-                self._write_network("last.safetensors", model.state_dict(), last)
-                write_atomically(self.folder / "latents.json", _pretty(self._histogram()))
+                self._write_network("last", model.state_dict(), last)
+                self.folder.write_histogram(histogram([latent for _, latent in self.training.optimizer.latents()]))
         if self.world.leads:
-            write_atomically(self.folder / "result.json", _pretty(asdict(result)))
+            self.folder.write_result(result)
         return result
-
-    def _histogram(self) -> dict[str, Any] | None:
-        found = histogram([latent for _, latent in self.training.optimizer.latents()])
-        return asdict(found) if found else None
-
-
-def _line(record: Record) -> bytes:
-    return (json.dumps(asdict(record)) + "\n").encode()
-
-
-def _pretty(plain: Any) -> bytes:
-    return (json.dumps(plain, indent=1) + "\n").encode()

@@ -11,22 +11,21 @@ from torch.nn import functional as F
 from adaste._util.compiling import compiled_method
 from adaste.data.augment import Augmentation
 from adaste.optim.norm_statistics import BatchMeans, norms_with_statistics
-from adaste.training.accelerate import Accelerator
-from adaste.training.cuda_graph import Replayed
+from adaste.training.batches import BatchCursor
+from adaste.training.cuda_graph import Accelerator, CudaGraphed
 from adaste.training.distributed import World
-from adaste.training.execution import Way
-from adaste.training.walk import Walk
+from adaste.training.execution import ExecutionMode
 
 BATCH = 1000
-"""Images in a batch of evaluation, where no gradients take memory."""
+"""Images in a batch of evaluation."""
 
 PADDING = -1
-"""Stands for an image that fills up the last batch."""
+"""The index of an image that fills up the last batch."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a network reaches on a split."""
+    """Loss and accuracy of a network on a split."""
 
     loss: float
     accuracy: float
@@ -35,63 +34,69 @@ class Score:
 
 
 class Evaluation:
-    """Mean cross-entropy and accuracy of `network`, in evaluation mode, with the weights it has when called."""
+    """Computes the mean cross-entropy and the accuracy of `network`, with the weights it has when called."""
 
     def __init__(
-        self, *, network: nn.Module, walk: Walk, augmentation: Augmentation, dtype: torch.dtype, way: Way, world: World
+        self,
+        *,
+        network: nn.Module,
+        cursor: BatchCursor,
+        augmentation: Augmentation,
+        dtype: torch.dtype,
+        mode: ExecutionMode,
+        world: World,
     ) -> None:
-        self._network, self._walk, self._augmentation = network, walk, augmentation
+        self._network, self._cursor, self._augmentation = network, cursor, augmentation
         self._dtype, self._world = dtype, world
-        self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
-        self._order = evaluation_order(walk.feed.count, world)
-        self._run = program(self._step, network, way, walk.device)
+        self._totals = torch.zeros(3, dtype=torch.float64, device=cursor.device)
+        self._order = evaluation_order(cursor.feed.count, world)
+        self._run = prepare_step(self._step, network, mode, cursor.device)
 
     @torch.no_grad()
     def __call__(self) -> Score:
-        self._walk.begin(self._order, {})
+        self._cursor.begin(self._order, {})
         self._totals.zero_()
         with in_mode(self._network, training=False):
             for _ in self._order:
-                self._walk.feed.advance()
+                self._cursor.feed.advance()
                 self._run()
         loss, correct, count = self._world.add(self._totals.clone()).tolist()
         return Score(loss / count, 100 * correct / count, round(count))
 
     def _step(self) -> None:
-        taken = self._walk.take()
-        logits = self._network(self._augmentation.prepare(taken.images, self._dtype)).float()
-        real = taken.index != PADDING
-        losses = torch.where(real, F.cross_entropy(logits, taken.labels, reduction="none"), 0.0)
-        correct = real & (logits.argmax(1) == taken.labels)
+        raw = self._cursor.next()
+        logits = self._network(self._augmentation.prepare(raw.images, self._dtype)).float()
+        real = raw.index != PADDING
+        losses = torch.where(real, F.cross_entropy(logits, raw.labels, reduction="none"), 0.0)
+        correct = real & (logits.argmax(1) == raw.labels)
         self._totals.add_(torch.stack([losses.double().sum(), correct.sum().double(), real.sum().double()]))
 
 
 class NormEstimation:
-    """BatchNorm statistics for the weights the network has now: the means over a few batches, augmented as in training.
+    """Estimates BatchNorm statistics for the present weights: means over a few batches, augmented as in training.
 
-    While weights are soft, the running statistics belong to the soft weights; the rounded ones need their own. Where
-    weights are +-1, signs flip between the batches that the running statistics remember. The new ones must come from
-    such batches as training's do: a network that has learned to see images with black borders and is normalised by
-    images without them is another network, and a worse one.
-    `order` and `draws` are this process' part of the batches.
+    While weights are soft, the running statistics are those of the soft weights, and rounded weights need their own.
+    Weights of +-1 flip between the batches over which the running statistics were averaged. The new statistics must
+    come from batches like those of training: with unaugmented images, accuracy is lower. `order` and `draws` are this
+    process's part of the batches.
     """
 
     def __init__(
         self,
         *,
         network: nn.Module,
-        walk: Walk,
+        cursor: BatchCursor,
         augmentation: Augmentation,
         dtype: torch.dtype,
-        way: Way,
+        mode: ExecutionMode,
         order: Tensor,
         draws: dict[str, Tensor],
         world: World,
     ) -> None:
-        self._network, self._walk, self._augmentation, self._dtype = network, walk, augmentation, dtype
+        self._network, self._cursor, self._augmentation, self._dtype = network, cursor, augmentation, dtype
         self._order, self._draws, self._world = order, draws, world
         self._means = BatchMeans(norms_with_statistics(network))
-        self._run = program(self._step, network, way, walk.device)
+        self._run = prepare_step(self._step, network, mode, cursor.device)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -103,39 +108,41 @@ class NormEstimation:
 
     @torch.no_grad()
     def _estimate(self) -> None:
-        self._walk.begin(self._order, self._draws)
+        self._cursor.begin(self._order, self._draws)
         with in_mode(self._network, training=True), self._means.gathering():
             for _ in self._order:
-                self._walk.feed.advance()
+                self._cursor.feed.advance()
                 self._run()
                 self._means.add()
         self._world.average_buffers(self._network)
 
     def _step(self) -> None:
-        taken = self._walk.take()
-        self._network(self._augmentation.apply(taken.images, taken.labels, taken.draws, self._dtype).images)
+        raw = self._cursor.next()
+        self._network(self._augmentation.apply(raw.images, raw.labels, raw.draws, self._dtype).images)
 
 
-def program(step: Callable[[], None], network: nn.Module, way: Way, device: torch.device) -> Callable[[], None]:
-    """A step of `network` without gradients, the given way."""
-    if way is not Way.GRAPH:
-        return compiled_method(step) if way is Way.COMPILED else step
+def prepare_step(
+    step: Callable[[], None], network: nn.Module, mode: ExecutionMode, device: torch.device
+) -> Callable[[], None]:
+    """Return `step`, which calls `network` without gradients, prepared for the given mode."""
+    if mode is not ExecutionMode.GRAPH:
+        return compiled_method(step) if mode is ExecutionMode.COMPILED else step
     accelerator = Accelerator(network, device)
 
     def faster() -> None:
         with accelerator():
             step()
 
-    return Replayed(faster, device)
+    return CudaGraphed(faster, device)
 
 
 def evaluation_batch(count: int, world: World) -> int:
-    """Images in a step of evaluation on each process."""
+    """Return the size of an evaluation batch on each process."""
     return min(BATCH, -(-count // world.size))
 
 
 def evaluation_order(count: int, world: World) -> Tensor:
-    """The images of each step on this process, (steps, b): together the processes see every image once."""
+    """Return the images of each step on this process, (steps, b); together the processes see every image once."""
     batch = evaluation_batch(count, world)
     steps = -(-count // (batch * world.size))
     index = torch.arange(steps * batch * world.size)

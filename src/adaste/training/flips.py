@@ -1,4 +1,4 @@
-"""How far training has moved the binary weights."""
+"""Counts of binary weights that change their sign during an epoch."""
 
 import numpy as np
 import torch
@@ -7,8 +7,8 @@ from torch import Tensor
 from adaste.optim.latent_optimizer import LatentOptimizer
 
 
-class SignWatch:
-    """Remembers the signs of all binary weights, and tells how many have changed since."""
+class FlipCounter:
+    """Stores the signs of all binary weights and compares later ones with them."""
 
     def __init__(self, optimizer: LatentOptimizer) -> None:
         self._optimizer = optimizer
@@ -16,11 +16,11 @@ class SignWatch:
         self.restart()
 
     def restart(self) -> None:
-        """Remember the signs of now."""
+        """Store the present signs."""
         self._signs = list(self._optimizer.signs())
 
     def changes(self) -> tuple[float | None, float | None]:
-        """The share of weights whose sign has changed, and the mean |theta| of now; None without binary weights."""
+        """Return the share of weights whose sign has changed, and the mean |theta|; None without binary weights."""
         latents = [latent for _, latent in self._optimizer.latents()]
         if not latents:
             return None, None
@@ -32,17 +32,17 @@ class SignWatch:
         return flipped, size
 
     def latents_are_finite(self) -> bool:
-        """Whether no latent is infinite or NaN: the signs of such ones still look like weights."""
+        """Return whether all latents are finite: the signs of others would still look like weights."""
         # A sum is finite only if all its terms are.
         sums = [latent.sum(dtype=torch.float64) for _, latent in self._optimizer.latents()]
         return not sums or bool(torch.stack(sums).isfinite().all())
 
     def state(self) -> list[Tensor]:
-        """The remembered signs, eight to a byte."""
+        """Return the stored signs, eight to a byte."""
         return [torch.from_numpy(np.packbits(sign.cpu().numpy())) for sign in self._signs]
 
     def load(self, state: list[Tensor]) -> None:
-        """Remember the signs of a `state`."""
+        """Store the signs of a `state`."""
         self._signs = [
             torch.from_numpy(np.unpackbits(packed.numpy(), count=sign.numel()).astype(bool))
             .view(sign.shape)

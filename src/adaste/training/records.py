@@ -1,11 +1,11 @@
-"""What training tells: a record per epoch, or that it has diverged."""
+"""The outcome of an epoch: its record, or the error that training has diverged."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 
 class DivergedError(RuntimeError):
-    """The loss or a gradient was no longer finite. `epoch` and `step` count from 0, its message from 1."""
+    """The loss, a gradient or a latent is not finite. `epoch` and `step` count from 0, the message from 1."""
 
     def __init__(self, epoch: int, step: int, what: str) -> None:
         where = f"epoch {epoch + 1}, step {step + 1}" if step >= 0 else f"epoch {epoch + 1}"
@@ -15,7 +15,7 @@ class DivergedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Record:
-    """What one epoch was like. Accuracies in percent; those of tests are of the weights as exported."""
+    """The numbers of one epoch. Accuracies in percent; those of tests are of the weights as exported."""
 
     epoch: int
     loss: float
@@ -37,7 +37,7 @@ class Record:
 
     @property
     def repeatable(self) -> dict[str, Any]:
-        """All fields but what clocks told: the same in every run of a recipe."""
+        """All fields but those of clocks: the same in every run of a recipe."""
         clocks = ("seconds", "images_per_second", "evaluation_seconds")
         return {name: value for name, value in asdict(self).items() if name not in clocks}
 

@@ -8,33 +8,32 @@ import torch
 from torch import Tensor, nn
 
 from adaste._util.compiling import compiled_method
-from adaste.data.augment import Augmentation, Batch, loss
+from adaste.data.augment import Augmentation, Batch, Targets, loss
 from adaste.optim.latent_optimizer import LatentOptimizer
-from adaste.training.accelerate import Accelerator
-from adaste.training.cuda_graph import Replayed
-from adaste.training.execution import Way
-from adaste.training.walk import Walk
+from adaste.training.batches import BatchCursor
+from adaste.training.cuda_graph import Accelerator, CudaGraphed
+from adaste.training.execution import ExecutionMode
 
 RATES = "rates"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What the steps of an epoch have met so far, on this process."""
+    """The totals of the steps of an epoch so far, on this process."""
 
-    loss: float
+    loss: float = 0.0
     """Summed over images."""
-    correct: float
-    seen: float
-    first_bad: int
-    """The step whose loss was not finite; -1 while all were."""
+    correct: float = 0.0
+    seen: float = 0.0
+    first_bad: int = -1
+    """The first step whose loss was not finite; -1 if there is none."""
 
 
 class TrainingStep:
-    """Call it once per step. Nothing in it waits for the device, and every number that changes is read from a tensor.
+    """Makes one step per call. Nothing in it waits for the device, and every number that changes is read from a tensor.
 
-    The walk brings the learning rates of each step beside its random numbers, under the name RATES: one for every group
-    of the optimizer. They come from the host, because a compiled schedule would be compiled anew for every length.
+    The cursor brings the learning rates of each step beside its random numbers, under the name RATES: one for each
+    group of the optimizer. They come from the host, because a schedule would be compiled anew for every length.
     """
 
     def __init__(
@@ -42,69 +41,66 @@ class TrainingStep:
         *,
         network: nn.Module,
         optimizer: LatentOptimizer,
-        walk: Walk,
+        cursor: BatchCursor,
         augmentation: Augmentation,
         label_smoothing: float,
         dtype: torch.dtype,
-        way: Way,
+        mode: ExecutionMode,
     ) -> None:
-        self._network, self._optimizer, self._walk = network, optimizer, walk
+        self._network, self._optimizer, self._cursor = network, optimizer, cursor
         self._augmentation, self._label_smoothing, self._dtype = augmentation, label_smoothing, dtype
-        self._totals = torch.zeros(3, dtype=torch.float64, device=walk.device)
-        self._first_bad = torch.full((), -1, dtype=torch.int64, device=walk.device)
-        eager = way is Way.EAGER
+        self._totals = torch.zeros(3, dtype=torch.float64, device=cursor.device)
+        self._first_bad = torch.full((), -1, dtype=torch.int64, device=cursor.device)
+        eager = mode is ExecutionMode.EAGER
         self._batch = self._next_batch if eager else compiled_method(self._next_batch)
         self._judge = self._loss if eager else compiled_method(self._loss)
-        # In a graph the network's own kernels are the faster ones; a compiler knows nothing of streams.
-        self._faster = Accelerator(network, walk.device) if way is Way.GRAPH else nullcontext
-        self._forward = compiled_method(self._logits) if way is Way.COMPILED else self._logits
-        self._way = way
+        # In a graph, our kernels are faster than the compiler's, which uses no second stream.
+        self._faster = Accelerator(network, cursor.device) if mode is ExecutionMode.GRAPH else nullcontext
+        self._forward = compiled_method(self._logits) if mode is ExecutionMode.COMPILED else self._logits
+        self._mode = mode
         self._run = self._program()
 
     def __call__(self) -> None:
-        self._walk.feed.advance()
+        self._cursor.feed.advance()
         self._run()
 
     def progress(self) -> Progress:
-        """The totals so far; waits for the device."""
+        """Return the totals so far; waits for the device."""
         total, correct, seen = self._totals.tolist()
         return Progress(total, correct, seen, int(self._first_bad))
 
     def resume(self, progress: Progress) -> None:
-        """Go on from totals of before."""
+        """Continue from these totals."""
         self._totals.copy_(torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64))
         self._first_bad.fill_(progress.first_bad)
 
     def renew(self) -> None:
-        """Forget what was captured: it holds the optimizer's tensors, and a state that is loaded brings new ones."""
+        """Drop a captured graph: it holds the optimizer's tensors, which loading a state replaces."""
         self._run = self._program()
 
     def _program(self) -> Callable[[], None]:
-        return Replayed(self._step, self._walk.device) if self._way is Way.GRAPH else self._step
+        return CudaGraphed(self._step, self._cursor.device) if self._mode is ExecutionMode.GRAPH else self._step
 
     def _step(self) -> None:
         self._optimizer.zero_grad(set_to_none=True)
-        step, images, labels, partners, share = self._batch()
+        step, batch = self._batch()
         with self._faster():
-            value = self._judge(step, self._forward(images), labels, partners, share)
+            value = self._judge(step, self._forward(batch.images), batch.targets)
             value.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
 
-    def _next_batch(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-        taken = self._walk.take()
-        self._set_rates(taken.draws[RATES])
-        batch = self._augmentation.apply(taken.images, taken.labels, taken.draws, self._dtype)
-        return taken.step, batch.images, batch.labels, batch.partners, batch.share
+    def _next_batch(self) -> tuple[Tensor, Batch]:
+        raw = self._cursor.next()
+        self._set_rates(raw.draws[RATES])
+        return raw.step, self._augmentation.apply(raw.images, raw.labels, raw.draws, self._dtype)
 
     def _logits(self, images: Tensor) -> Tensor:
         logits: Tensor = self._network(images)
         return logits
 
-    def _loss(
-        self, step: Tensor, logits: Tensor, labels: Tensor, partners: Tensor | None, share: Tensor | None
-    ) -> Tensor:
-        value = loss(logits, Batch(logits, labels, partners, share), self._label_smoothing)
-        self._account(step, value.detach(), logits.argmax(1) == labels)
+    def _loss(self, step: Tensor, logits: Tensor, targets: Targets) -> Tensor:
+        value = loss(logits, targets, self._label_smoothing)
+        self._account(step, value.detach(), logits.argmax(1) == targets.labels)
         return value
 
     def _account(self, step: Tensor, value: Tensor, right: Tensor) -> None:
@@ -114,7 +110,7 @@ class TrainingStep:
         self._first_bad.copy_(torch.where(known, self._first_bad, step))
 
     def _set_rates(self, rates: Tensor) -> None:
-        # The groups are asked for at every step: a state that is loaded brings new ones.
+        # Not stored: loading a state replaces the groups.
         for group, rate in zip(self._optimizer.param_groups, rates.unbind(), strict=True):
             if isinstance(group["lr"], Tensor):
                 group["lr"].copy_(rate)

@@ -1,4 +1,4 @@
-"""Training by a recipe: one record per epoch, and a state from which it goes on exactly. Writes nothing."""
+"""Training by a recipe: yields one record per epoch, and has a state to resume from exactly. Writes no files."""
 
 import time
 import warnings
@@ -21,23 +21,18 @@ from adaste.optim.latent_optimizer import LatentOptimizer
 from adaste.optim.partition import binary_weights
 from adaste.recipes.bases import rate_at
 from adaste.recipes.recipe import Recipe
-from adaste.training.distributed import ALONE, World
+from adaste.training.batches import BatchCursor, choose_feed
+from adaste.training.distributed import ALONE, World, synchronize_norms
 from adaste.training.epoch_plan import Planner, draw_batches, steps_of_recipe
 from adaste.training.evaluation import Evaluation, NormEstimation, Score, evaluation_batch
-from adaste.training.execution import Choice, Way, choose_way
-from adaste.training.feeds import choose_feed
-from adaste.training.flips import SignWatch
-from adaste.training.network import build_network, dtype_of
+from adaste.training.execution import Execution, ExecutionMode, build_network, choose_execution, dtype_of
+from adaste.training.flips import FlipCounter
 from adaste.training.records import DivergedError, Record
 from adaste.training.step import Progress, TrainingStep
-from adaste.training.sync_norm import synchronize_norms
-from adaste.training.walk import Walk
-
-NOTHING_YET = Progress(0.0, 0.0, 0.0, -1)
 
 
 class Training:
-    """A recipe at work on a device.
+    """Trains by a recipe on a device.
 
         training = Training(recipe, dataset, device=torch.device("cuda"))
         for record in training.run():
@@ -58,39 +53,39 @@ class Training:
         self.recipe, self.dataset, self.world = recipe, dataset, world
         self.epoch, self.step = 0, 0
         self.steps_per_epoch = steps_of_recipe(recipe, dataset, world)
-        self._share = world.share(recipe.batch)
         kept, self._held_out = _divided(dataset.train, recipe.holdout)
-        self.model = build_network(recipe, dataset, device)
+        self._augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
+        shape, classes = dataset.train.images.shape[1:], len(dataset.classes)
+        self.model = build_network(recipe, self._augmentation, shape, classes, device)
         if recipe.sync_norm and world.size > 1:
             synchronize_norms(self.model)
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        self.choice: Choice = choose_way(engine, device=device, world=world, parameters=parameters)
+        self.execution: Execution = choose_execution(engine, device=device, world=world, parameters=parameters)
         self._in_steps = recipe.in_steps(self.steps_per_epoch)
         self.optimizer, rates = self._make_optimizer()
-        self._augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
-        self.feed = choose_feed(kept, device, self._share)
+        self.feed = choose_feed(kept, device, world.share(recipe.batch))
         self._planner = Planner(recipe, self._augmentation, self.feed, world, rates)
-        self._walk = Walk(self.feed, device)
-        self.device = self._walk.device
+        self._cursor = BatchCursor(self.feed, device)
+        self.device = self._cursor.device
         self._train = TrainingStep(
             network=self._parallel(),
             optimizer=self.optimizer,
-            walk=self._walk,
+            cursor=self._cursor,
             augmentation=self._augmentation,
             label_smoothing=recipe.label_smoothing,
             dtype=dtype_of(recipe),
-            way=self.choice.way,
+            mode=self.execution.mode,
         )
         self._tests: dict[str, Evaluation] = {}
         self._norms: NormEstimation | None = None
-        self._watch = SignWatch(self.optimizer)
+        self._flips = FlipCounter(self.optimizer)
 
     def run(
         self,
         after_step: Callable[[], None] = lambda: None,
         tested: Callable[[nn.Module, float], None] = lambda network, accuracy: None,
     ) -> Iterator[Record]:
-        """Train from where it stands to the end.
+        """Train to the end, from the first epoch or from the state that was loaded.
 
         `after_step` is called after every step and may raise to stop; `tested` after every test, with the network as it
         would be exported and the accuracy that decides which epoch is best.
@@ -99,13 +94,13 @@ class Training:
             yield self._epoch(after_step, tested)
 
     def evaluate(self, split: str = "test") -> Score:
-        """Loss and accuracy of the weights as exported, on "test" or "holdout"."""
+        """Return loss and accuracy of the weights as exported, on "test" or "holdout"."""
         with self.exported():
             return self._test(split)()
 
     @contextmanager
     def exported(self) -> Iterator[nn.Module]:
-        """The model as it would be exported: weights rounded, BatchNorm with statistics for them; then as before."""
+        """Inside, the model is as exported: weights binary, BatchNorm with statistics for them; then as before."""
         self._checked_progress()
         self.world.average_buffers(self.model)
         recipe = self.recipe
@@ -115,16 +110,16 @@ class Training:
 
     def _epoch(self, after_step: Callable[[], None], tested: Callable[[nn.Module, float], None]) -> Record:
         started, first = time.perf_counter(), self.step
-        self._walk.begin(*self._planner.plan(self.epoch), first=first)
+        self._cursor.begin(*self._planner.plan(self.epoch), first=first)
         if first == 0:
-            self._watch.restart()
-            self._train.resume(NOTHING_YET)
+            self._flips.restart()
+            self._train.resume(Progress())
         self.model.train()
         while self.step < self.steps_per_epoch:
             try:
                 self._train()
             except NonFiniteGradientError as error:
-                # On a GPU the news is of an earlier step, perhaps of the first one whose loss was bad.
+                # On a GPU the error is of an earlier step, perhaps of the first one whose loss was not finite.
                 bad = self._train.progress().first_bad
                 raise DivergedError(self.epoch, self.step if bad < 0 else bad, str(error)) from error
             self.step += 1
@@ -137,7 +132,7 @@ class Training:
         return self._record(progress, seconds, images / seconds, tested)
 
     def _checked_progress(self) -> Progress:
-        """The totals so far of all processes; an error, in all, if a loss, gradient or latent was not finite in any."""
+        """Return the totals of all processes. Raise DivergedError in all if a number was not finite in any."""
         progress = self._train.progress()
         bad = self.world.largest(progress.first_bad, self.device)
         try:
@@ -146,7 +141,7 @@ class Training:
             raise DivergedError(self.epoch, bad, str(error)) from error
         if bad >= 0:
             raise DivergedError(self.epoch, bad, "the loss was not finite")
-        if not self._watch.latents_are_finite():
+        if not self._flips.latents_are_finite():
             raise DivergedError(self.epoch, bad, "latent weights were not finite")
         values = torch.tensor([progress.loss, progress.correct, progress.seen], dtype=torch.float64, device=self.device)
         total, correct, seen = self.world.add(values).tolist()
@@ -155,7 +150,7 @@ class Training:
     def _record(
         self, progress: Progress, seconds: float, speed: float, tested: Callable[[nn.Module, float], None]
     ) -> Record:
-        flipped, latent = self._watch.changes()
+        flipped, latent = self._flips.changes()
         lr = float(self.optimizer.param_groups[0]["lr"])
         epoch, self.epoch, self.step = self.epoch, self.epoch + 1, 0
         started = time.perf_counter()
@@ -182,9 +177,10 @@ class Training:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a resumed training needs, as plain data and tensors (those of the training, not copies).
+        """Return all that a resumed training needs, as plain data and tensors (those of the training, not copies).
 
-        A DivergedError where training has diverged: there is nothing to go on from.
+        Raises:
+            DivergedError: There is nothing to resume from.
         """
         progress = self._checked_progress()
         self.world.average_buffers(self.model)
@@ -192,7 +188,7 @@ class Training:
             "epoch": self.epoch,
             "step": self.step,
             "progress": asdict(progress),
-            "signs": self._watch.state(),
+            "signs": self._flips.state(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "random": torch.get_rng_state(),
@@ -200,14 +196,14 @@ class Training:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`, to the last bit as if there had been no interruption."""
+        """Load a `state_dict`; training then continues, to the last bit, as if there had been no interruption."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.epoch, self.step = state["epoch"], state["step"]
         self._train.renew()
-        # What all processes had met, of whatever number they were, is counted once.
-        self._train.resume(Progress(**state["progress"]) if self.world.leads else NOTHING_YET)
-        self._watch.load(state["signs"])
+        # The totals are those of all processes, whatever their number was: one of them counts them.
+        self._train.resume(Progress(**state["progress"]) if self.world.leads else Progress())
+        self._flips.load(state["signs"])
         torch.set_rng_state(state["random"])
         if state["random_on_device"] is not None and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["random_on_device"], self.device)
@@ -225,7 +221,7 @@ class Training:
             base=recipe.base.make(),
             estimator=recipe.estimator,
             averaging=recipe.averaging,
-            compile=self.choice.way is not Way.EAGER,
+            compile=self.execution.mode is not ExecutionMode.EAGER,
         )
         return optimizer, rates
 
@@ -243,10 +239,12 @@ class Training:
             images = self._images_of(split)
             self._tests[split] = Evaluation(
                 network=self.model,
-                walk=Walk(choose_feed(images, self.device, evaluation_batch(len(images), self.world)), self.device),
+                cursor=BatchCursor(
+                    choose_feed(images, self.device, evaluation_batch(len(images), self.world)), self.device
+                ),
                 augmentation=self._augmentation,
                 dtype=dtype_of(self.recipe),
-                way=self.choice.way,
+                mode=self.execution.mode,
                 world=self.world,
             )
         return self._tests[split]
@@ -268,10 +266,10 @@ class Training:
             )
             self._norms = NormEstimation(
                 network=self.model,
-                walk=Walk(self.feed.beside(), self.device),
+                cursor=BatchCursor(self.feed.fork(), self.device),
                 augmentation=self._augmentation,
                 dtype=dtype_of(self.recipe),
-                way=self.choice.way,
+                mode=self.execution.mode,
                 order=order,
                 draws=draws,
                 world=self.world,
@@ -284,7 +282,7 @@ class Training:
 
 
 def _divided(split: Split, held_out: int) -> tuple[Split, Split | None]:
-    """The images to train with, and those set aside, if any: the same for every seed."""
+    """Return the images to train with and those held out, if any; the same for every seed."""
     if held_out == 0:
         return split, None
     order = torch.randperm(len(split), generator=generator(0, 0, "holdout")).numpy()

@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from adaste.data.augment import (
     Augmentation,
-    Batch,
     CenterCrop,
     Crop,
     CutMix,
@@ -16,6 +15,7 @@ from adaste.data.augment import (
     Flip,
     Mixup,
     RandomResizedCrop,
+    Targets,
     loss,
     of_rank,
     of_step,
@@ -93,7 +93,7 @@ def test_step_does_what_a_loop_over_images_does(chain):
         now = of_step(draws, step)
         batch = augmented.apply(images, labels, now, torch.float32)
         torch.testing.assert_close(batch.images, slow_pairs(augmented, images, now), rtol=1e-5, atol=1e-5)
-        assert torch.equal(batch.labels, labels)
+        assert torch.equal(batch.targets.labels, labels)
 
 
 @modest
@@ -141,13 +141,13 @@ def test_ranks_together_see_what_one_process_sees(chain):
         for rank, part in enumerate(parts)
     ]
     both = torch.cat([batch.images for batch in batches])
-    if batches[0].partners is None:
+    if batches[0].targets.partners is None:
         whole_batch = augmented.apply(images, labels, of_step(draw(augmented), 1), torch.float32)
         assert torch.equal(both, whole_batch.images)
     else:
         for rank, batch in enumerate(batches):
-            assert batch.partners.sort().values.tolist() == list(range(4 * rank, 4 * rank + 4))
-        assert torch.equal(batches[0].share, batches[1].share)
+            assert batch.targets.partners.sort().values.tolist() == list(range(4 * rank, 4 * rank + 4))
+        assert torch.equal(batches[0].targets.share, batches[1].targets.share)
 
 
 def test_cutout_hides_with_the_mean_and_clips_at_the_border():
@@ -171,7 +171,10 @@ def test_labels_have_the_mass_of_their_images(pair):
     draws = draw(augmented, steps=30, batch=4, size=(12, 9))
     for step in range(30):
         batch = augmented.apply(images, torch.arange(4), of_step(draws, step), torch.float32)
-        expected = batch.share * colours[batch.labels] + (1 - batch.share) * colours[batch.partners]
+        expected = (
+            batch.targets.share * colours[batch.targets.labels]
+            + (1 - batch.targets.share) * colours[batch.targets.partners]
+        )
         torch.testing.assert_close(batch.images.mean((1, 2, 3)), expected, rtol=1e-4, atol=1e-3)
     assert float(draws["0.share"].std()) > 0.05
 
@@ -182,12 +185,11 @@ def test_loss_of_mixed_labels_is_the_one_of_soft_labels(smoothing):
     labels, partners, share = torch.tensor([0, 1, 2, 3, 0, 1]), torch.tensor([3, 2, 1, 1, 0, 0]), torch.tensor(0.3)
     soft = share * F.one_hot(labels, 4) + (1 - share) * F.one_hot(partners, 4)
     expected = F.cross_entropy(logits, soft * (1 - smoothing) + smoothing / 4)
-    images = torch.empty(6, 1, 1, 1)
-    torch.testing.assert_close(loss(logits, Batch(images, labels, partners, share), smoothing), expected)
-    assert loss(logits, Batch(images, labels)) == F.cross_entropy(logits, labels)
-    plain = loss(logits, Batch(images, labels), smoothing)
+    torch.testing.assert_close(loss(logits, Targets(labels, partners, share), smoothing), expected)
+    assert loss(logits, Targets(labels)) == F.cross_entropy(logits, labels)
+    plain = loss(logits, Targets(labels), smoothing)
     torch.testing.assert_close(plain, F.cross_entropy(logits, labels, label_smoothing=smoothing))
-    assert loss(logits.bfloat16(), Batch(images, labels), smoothing).dtype == torch.float32
+    assert loss(logits.bfloat16(), Targets(labels), smoothing).dtype == torch.float32
 
 
 def test_evaluation_normalises_and_takes_the_middle():
@@ -211,7 +213,7 @@ def test_images_of_one_channel_pass():
     augmented, images = Augmentation((Crop(2), Flip()), (0.1,), (0.3,)), random_images(4, channels=1)
     batch = augmented.apply(images, torch.arange(4), of_step(draw(augmented, batch=4), 0), torch.float32)
     assert batch.images.shape == (4, 1, 11, 10)
-    assert (batch.partners, batch.share) == (None, None)
+    assert (batch.targets.partners, batch.targets.share) == (None, None)
 
 
 def test_images_of_one_pixel_pass():
@@ -228,8 +230,8 @@ def test_compiled_step_is_the_eager_one():
     eager = augmented.apply(images, labels, draws, torch.float32)
     torch.testing.assert_close(compiled.images, eager.images)
     assert compiled.images.is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(compiled.partners, eager.partners)
-    assert torch.equal(compiled.share, eager.share)
+    assert torch.equal(compiled.targets.partners, eager.targets.partners)
+    assert torch.equal(compiled.targets.share, eager.targets.share)
 
 
 @pytest.mark.gpu

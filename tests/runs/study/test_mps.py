@@ -10,7 +10,7 @@ import pytest
 
 from adaste._util.files import BOOT
 from adaste.cli import main, options
-from adaste.runs.study.mps import shared_gpu
+from adaste.runs.study.processes import shared_gpu
 from support.programs import program
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_an_empty_folder")]
@@ -39,7 +39,7 @@ def test_the_service_has_folders_of_its_own_and_is_stopped_whatever_happens(cont
 
 STUDY = """
 import sys
-from adaste.runs.study.mps import PIPES, shared_gpu
+from adaste.runs.study.processes import PIPES, shared_gpu
 with shared_gpu(print) as variables:
     print(variables[PIPES], flush=True)
     sys.stdin.read()

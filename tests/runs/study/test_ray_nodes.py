@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste._util.files import alone_in
+from adaste.runs.folder import RunFolder
 from adaste.runs.study.ray_worker import Work, make
 from support.waiting import soon, wait_until
 
@@ -92,7 +92,7 @@ def test_a_node_waits_for_the_folder_of_a_run_that_is_still_ending(
     freed = list[float]()
 
     def hold() -> None:
-        with alone_in(tmp_path):
+        with RunFolder(tmp_path).alone():
             held.set()
             time.sleep(0.6)
             freed.append(time.monotonic())

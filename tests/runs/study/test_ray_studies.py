@@ -18,7 +18,7 @@ import adaste
 from adaste.cli import main
 from adaste.data import load
 from adaste.recipes.presets import recipe
-from adaste.runs.folder import read_records, read_result
+from adaste.runs.folder import RunFolder
 from adaste.runs.run import USUAL
 from adaste.runs.study.ray_connect import connected
 from adaste.runs.study.ray_runner import Cluster
@@ -132,7 +132,7 @@ def test_what_is_finished_is_skipped_and_a_failure_stops_nobody_else(
     assert "after 1 epochs" in lines[0] and "after 1 epochs" in lines[1]
     assert f"failed after 0/1 epochs: mnist was not found in {tmp_path}" in lines[2]
     folders = {path.name.rsplit("-", 1)[0]: path for path in (tmp_path / "runs").iterdir()}
-    assert read_result(folders["digits-mlp-adaste"]) is not None
+    assert RunFolder(folders["digits-mlp-adaste"]).read_result() is not None
     assert not (folders["digits-mlp-bop"] / "log.txt").exists()
 
 
@@ -159,7 +159,7 @@ def test_a_signal_lets_runs_save_and_a_second_one_kills_them(tmp_path: Path, nod
 
 
 def signal_when_running(job: Job) -> None:
-    wait_until(lambda: len(read_records(job.folder)) > 2)
+    wait_until(lambda: len(RunFolder(job.folder).read_records()) > 2)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -178,6 +178,6 @@ def test_results_come_back_from_nodes_that_do_not_share_the_folder(
     assert status.state is State.DONE
     assert seen[0] == (State.WAITING, 0)
     assert any(state is State.RUNNING and 0 < count < 30 for state, count in seen)
-    assert read_result(mine.folder) is not None and "digits" in (mine.folder / "log.txt").read_text()
-    assert [record.epoch for record in read_records(mine.folder)] == list(range(30))
+    assert RunFolder(mine.folder).read_result() is not None and "digits" in (mine.folder / "log.txt").read_text()
+    assert [record.epoch for record in RunFolder(mine.folder).read_records()] == list(range(30))
     assert list(mine.folder.glob("checkpoints/*.pt")) and (mine.folder / "last.safetensors").exists()

@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from adaste._util.files import alone_in, is_taken
 from adaste.cli import main
 from adaste.recipes.presets import recipe
-from adaste.runs.failures import leave_problem, read_problem
-from adaste.runs.folder import read_records, read_result
-from adaste.runs.study.processes import Child
-from adaste.runs.study.study import Job, Processes, State, Status, Study, folder_of
+from adaste.runs.folder import RunFolder
+from adaste.runs.study.processes import Child, Processes
+from adaste.runs.study.study import Job, State, Status, Study, folder_of
 from support.programs import program
 from support.small_runs import small_recipe, small_run
 from support.waiting import soon, wait_until
@@ -58,7 +56,7 @@ def test_a_study_runs_what_is_not_finished_and_a_failure_stops_nobody_else(
     assert "after 1 epochs" in lines[0] and "after 1 epochs" in lines[1]
     assert "failed after 0/1 epochs: " in lines[2] and "100000" in lines[2]
     folders = {path.name.rsplit("-", 1)[0]: path for path in (tmp_path / "runs").iterdir()}
-    assert read_result(folders["digits-mlp-adaste"]) is not None
+    assert RunFolder(folders["digits-mlp-adaste"]).read_result() is not None
     assert "digits" in (folders["digits-mlp-adaste"] / "log.txt").read_text()
     assert not (folders["digits-mlp-bop"] / "log.txt").exists()  # it was finished: no process was started
 
@@ -69,7 +67,7 @@ def test_a_signal_lets_a_run_save_and_the_same_study_goes_on(
     arguments = ["study", "digits-mlp-adaste", "--seeds", "0,1", "--epochs", "30", "--threads", "1", "--device", "cpu"]
 
     def interrupt() -> None:
-        wait_until(lambda: any(len(read_records(path)) > 2 for path in tmp_path.glob("runs/*")))
+        wait_until(lambda: any(len(RunFolder(path).read_records()) > 2 for path in tmp_path.glob("runs/*")))
         os.kill(os.getpid(), signal.SIGINT)
 
     soon(interrupt)
@@ -82,8 +80,8 @@ def test_a_signal_lets_a_run_save_and_the_same_study_goes_on(
     assert main(arguments) == 0
     assert "going on in epoch" in (begun / "log.txt").read_text()
     for path in (tmp_path / "runs").iterdir():
-        assert [record.epoch for record in read_records(path)] == list(range(30))
-        assert read_result(path) is not None
+        assert [record.epoch for record in RunFolder(path).read_records()] == list(range(30))
+        assert RunFolder(path).read_result() is not None
 
 
 class Impatient(Study):
@@ -170,7 +168,7 @@ def test_a_killed_child_and_a_folder_that_cannot_be_made_have_failed(
     jobs = [job("digits-mlp-adaste", tmp_path / "runs"), job("digits-mlp-bop", tmp_path / "file")]
     killed, unmade = Study(jobs, Processes()).run(lambda statuses: None)
     assert (killed.state, killed.problem) == (State.FAILED, "killed by SIGKILL")
-    assert read_problem(jobs[0].folder) == "killed by SIGKILL"
+    assert RunFolder(jobs[0].folder).read_problem() == "killed by SIGKILL"
     assert unmade.state is State.FAILED and "Not a directory" in (unmade.problem or "")
 
 
@@ -182,12 +180,12 @@ def test_a_child_does_not_outlive_the_process_that_looks_after_it(tmp_path: Path
     )
     parent = subprocess.Popen([sys.executable, "-c", text])
     try:
-        wait_until(lambda: len(read_records(tmp_path)) > 0)
-        assert is_taken(tmp_path)
+        wait_until(lambda: len(RunFolder(tmp_path).read_records()) > 0)
+        assert RunFolder(tmp_path).is_taken()
     finally:
         parent.kill()
         parent.wait()
-    wait_until(lambda: not is_taken(tmp_path))
+    wait_until(lambda: not RunFolder(tmp_path).is_taken())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels leave children alone")
@@ -261,19 +259,19 @@ def test_the_reason_of_a_failure_is_forgotten_when_the_run_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = job_of_a_child_that("exit 0", tmp_path, monkeypatch)
-    leave_problem(mine.folder, "killed by SIGKILL")
+    RunFolder(mine.folder).write_problem("killed by SIGKILL")
     Study([mine], Processes()).run(lambda statuses: None)
-    assert read_problem(mine.folder) is None
+    assert RunFolder(mine.folder).read_problem() is None
 
 
 def test_a_study_says_nothing_in_a_folder_where_another_process_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = job_of_a_child_that("exit 1", tmp_path, monkeypatch)
-    with alone_in(mine.folder):
+    with RunFolder(mine.folder).alone():
         (status,) = Study([mine], Processes()).run(lambda statuses: None)
     assert status.state is State.FAILED
-    assert read_problem(mine.folder) is None
+    assert RunFolder(mine.folder).read_problem() is None
 
 
 def test_a_run_whose_folder_is_removed_stops_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

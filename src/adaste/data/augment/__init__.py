@@ -5,7 +5,7 @@
     draws = augmentation.draw(seed=0, epoch=epoch, order=order, image_size=(32, 32))
     for step, chosen in enumerate(order):
         batch = augmentation.apply(images[chosen], labels[chosen], of_step(draws, step), torch.float32)
-        loss(model(batch.images), batch).backward()
+        loss(model(batch.images), batch.targets).backward()
 
 A step is a pure function of its images and its draws: it is the same on every device, eager, compiled or captured in a
 CUDA graph; a resumed run redraws the same epoch, and a rank takes its part of the draws of the global batch.
@@ -14,7 +14,7 @@ CUDA graph; a resumed run redraws the same epoch, and a rank takes its part of t
 from adaste.data.augment.augmentation import Augmentation, of_rank, of_step
 from adaste.data.augment.pixels import CutMix, Cutout, Mixup, loss
 from adaste.data.augment.spatial import CenterCrop, Crop, Flip, RandomResizedCrop
-from adaste.data.augment.transform import Batch, Epoch, Transform, generator, order_of_epoch, steps_of_epoch
+from adaste.data.augment.transform import Batch, Epoch, Targets, Transform, generator, order_of_epoch, steps_of_epoch
 
 __all__ = [
     "Augmentation",
@@ -27,6 +27,7 @@ __all__ = [
     "Flip",
     "Mixup",
     "RandomResizedCrop",
+    "Targets",
     "Transform",
     "generator",
     "loss",

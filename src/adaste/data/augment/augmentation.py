@@ -8,7 +8,7 @@ from torch import Tensor
 from adaste._util.checks import require_count
 from adaste.data.augment.pixels import Pair, Pixels
 from adaste.data.augment.spatial import RandomResizedCrop, Spatial, gather, identity_maps
-from adaste.data.augment.transform import Batch, Draws, Epoch, Size, Transform, require_number
+from adaste.data.augment.transform import Batch, Draws, Epoch, Size, Targets, Transform, require_number
 
 KINDS = (Spatial, Pixels, Pair)
 """The kinds of transforms in the order a batch passes them."""
@@ -79,7 +79,7 @@ class Augmentation:
             if isinstance(transform, Pair):
                 partner, share = numbers["partner"].long(), numbers["share"]
                 pixels, partners = transform.mix(pixels, pixels[partner], numbers), labels[partner]
-        return Batch(_channels_first(pixels, dtype), labels, partners, share)
+        return Batch(_channels_first(pixels, dtype), Targets(labels, partners, share))
 
     def prepare(self, images: Tensor, dtype: torch.dtype) -> Tensor:
         """Return uint8 images (b, h, w, c) normalised for evaluation: their middle if training crops to a size."""

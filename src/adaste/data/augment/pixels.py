@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from adaste._util.checks import require_count
-from adaste.data.augment.transform import Batch, Draws, Epoch, Size, Transform, require_number
+from adaste.data.augment.transform import Draws, Epoch, Size, Targets, Transform, require_number
 
 
 @dataclass(frozen=True)
@@ -117,13 +117,13 @@ class CutMix(Pair):
         return torch.where(inside, partners, images)
 
 
-def loss(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-    """Return the mean cross-entropy in float32; mixed images have `share` of it by their own labels."""
+def loss(logits: Tensor, targets: Targets, label_smoothing: float = 0.0) -> Tensor:
+    """Return the mean cross-entropy in float32: share H(logits, labels) + (1 - share) H(logits, partners)."""
     logits = logits.float()
-    own = F.cross_entropy(logits, batch.labels, label_smoothing=label_smoothing)
-    if batch.partners is None or batch.share is None:
+    own = F.cross_entropy(logits, targets.labels, label_smoothing=label_smoothing)
+    if targets.partners is None or targets.share is None:
         return own
-    return torch.lerp(F.cross_entropy(logits, batch.partners, label_smoothing=label_smoothing), own, batch.share)
+    return torch.lerp(F.cross_entropy(logits, targets.partners, label_smoothing=label_smoothing), own, targets.share)
 
 
 def _partners(epoch: Epoch, generator: torch.Generator) -> Tensor:

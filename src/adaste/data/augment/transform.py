@@ -15,7 +15,7 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,18 +61,24 @@ Draws = dict[str, Tensor]
 """Random numbers by name."""
 
 
-@dataclass(frozen=True)
-class Batch:
-    """The images and labels of a training step."""
+class Targets(NamedTuple):
+    """The classes that a loss compares logits with.
+
+    labels    (b,) int64.
+    partners  (b,) int64, the labels of the images mixed in; None if images are not mixed.
+    share     the weight of `labels`, a tensor without dimensions; `partners` have the rest.
+    """
+
+    labels: Tensor
+    partners: Tensor | None = None
+    share: Tensor | None = None
+
+
+class Batch(NamedTuple):
+    """The input and the targets of a training step; images are (b, c, h, w) in channels_last, normalised."""
 
     images: Tensor
-    """(b, c, h, w) in channels_last memory format, normalised."""
-    labels: Tensor
-    """(b,) int64."""
-    partners: Tensor | None = None
-    """(b,) int64: the labels of the images mixed in."""
-    share: Tensor | None = None
-    """The weight of `labels`, a tensor without dimensions; `partners` have the rest."""
+    targets: Targets
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from adaste.models.kernels.norm_triton import gradient, gradient_sums, normalise
 
 
 class Tiling(NamedTuple):
-    """How a kernel divides the matrix: tiles of rows and columns, each in the hands of some warps of 32 threads."""
+    """How a kernel divides the matrix: into tiles of rows and columns, each for some warps of 32 threads."""
 
     rows: int
     columns: int
@@ -29,10 +29,10 @@ STATISTICS = Tiling(rows=128, columns=32, warps=4)
 GRADIENT_SUMS = Tiling(rows=64, columns=32, warps=4)
 ELEMENTS = Tiling(rows=64, columns=64, warps=8)
 BLOCKS = 512
-"""That make sums at a time: enough to keep a GPU busy, few enough for one of them to add up the parts quickly."""
+"""Blocks that sum: enough to keep a GPU busy, few enough for one of them to add their parts quickly."""
 
 WIDTH = 64
-"""Channels come in multiples of this."""
+"""The number of channels must be a multiple of this."""
 
 MOST_CHANNELS = 4096
 
@@ -89,7 +89,7 @@ class Norm(torch.autograd.Function):
 
 
 def normalised(x: Tensor, residual: Tensor | None, mean: Tensor, variance: Tensor, eps: float, *, relu: bool) -> Tensor:
-    """Y for given statistics."""
+    """Return y for given statistics."""
     y = torch.empty_like(x)
     added = x if residual is None else residual.contiguous(memory_format=torch.channels_last)
     grid, sizes = _tiles(x)
@@ -98,13 +98,13 @@ def normalised(x: Tensor, residual: Tensor | None, mean: Tensor, variance: Tenso
 
 
 class FastNorm:
-    """relu(BatchNorm(x) + residual) by these kernels, for one layer."""
+    """Computes relu(BatchNorm(x) + residual) of one layer by these kernels."""
 
     def __init__(self, device: torch.device) -> None:
         self._arrivals = torch.zeros(MOST_CHANNELS // STATISTICS.columns, dtype=torch.int32, device=device)
 
     def takes(self, x: Tensor) -> bool:
-        """Whether the kernels can work on such images."""
+        """Return whether the kernels support these images."""
         return (
             x.is_cuda
             and x.dim() == 4
@@ -115,7 +115,7 @@ class FastNorm:
         )
 
     def __call__(self, layer: Any, x: Tensor, residual: Tensor | None) -> Tensor | tuple[Tensor, Tensor]:
-        """What `layer`, a Norm, gives for x; in training its running statistics are updated."""
+        """Return the output of `layer`, a Norm, for x; in training, update its running statistics."""
         norm: nn.BatchNorm2d = layer.batch_norm
         mean, variance = norm.running_mean, norm.running_var
         assert mean is not None and variance is not None
@@ -129,7 +129,7 @@ class FastNorm:
 
 
 class _Summing:
-    """How the rows are divided among blocks that make sums, and room for what each of them finds."""
+    """The division of the rows among blocks that sum, and a buffer for their parts."""
 
     def __init__(self, x: Tensor, tiling: Tiling) -> None:
         rows, channels = _matrix(x)
@@ -141,12 +141,12 @@ class _Summing:
 
 
 def _tiles(x: Tensor) -> tuple[tuple[int, int], tuple[int, int, int, int]]:
-    """The grid of an element-wise kernel, and the sizes it is told."""
+    """Return the grid and the size arguments of an element-wise kernel."""
     rows, channels = _matrix(x)
     grid = triton.cdiv(rows, ELEMENTS.rows), channels // ELEMENTS.columns
     return grid, (rows, channels, ELEMENTS.rows, ELEMENTS.columns)
 
 
 def _matrix(x: Tensor) -> tuple[int, int]:
-    """Rows and columns of images in channels_last."""
+    """Return the rows and columns of images in channels_last."""
     return x.numel() // x.shape[1], x.shape[1]

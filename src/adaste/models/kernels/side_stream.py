@@ -1,7 +1,7 @@
-"""Convolutions whose weight gradients are computed beside the rest of the backward pass.
+"""Convolutions whose weight gradients are computed on a second stream.
 
-Nobody waits for the gradient of a weight until the update, while the gradient of the input is what the backward pass
-goes on with: on a GPU the two run at the same time on two streams.
+The backward pass continues with the gradient of the input and needs the gradient of a weight only in the update: on a
+GPU the two are computed at the same time.
 """
 
 from typing import Any
@@ -13,47 +13,49 @@ from torch.nn import functional as F
 ALIGNMENT = 8
 
 
-class Sidetrack:
-    """A second stream, for work that is done when `join` is called."""
+class SideStream:
+    """A second stream for weight gradients; they are complete after `join`."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._used: list[Tensor] = []
 
     def convolution(self, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any) -> Tensor:
-        """A convolution without bias whose weight gets its gradient here."""
+        """Return a convolution without bias whose weight gradient is computed on this stream."""
         y: Tensor = _Convolution.apply(x, weight, stride, padding, self)  # type: ignore[no-untyped-call]
         return y
 
     def weight_gradient(self, dy: Tensor, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any) -> None:
-        """Compute `weight.grad`, beginning when all that was asked for so far is done."""
+        """Compute `weight.grad` after all earlier work of the current stream."""
         self._stream.wait_stream(torch.cuda.current_stream())
-        # Not to be freed, and overwritten, by the other stream while this one still reads them. From here on there is
-        # something to join, whatever happens: a capture in which the streams part for good cannot be ended.
+        # Keeps the memory from being reused while this stream reads it. From here on there is something to join,
+        # whatever happens: a capture with a stream that is never joined cannot be ended.
         self._used += [dy, x]
         with torch.cuda.stream(self._stream):
             gradient = _backward(dy, x, _aligned(weight), stride, padding, wanted=(False, True))[1]
             weight.grad = gradient[:, : weight.shape[1]].contiguous(memory_format=torch.channels_last)
 
     def join(self) -> None:
-        """The current stream goes on when all weight gradients are there."""
-        if self._used:  # else the other stream has no part in what may be being captured
+        """Let the current stream wait for all weight gradients."""
+        if self._used:  # else this stream is not part of a capture
             torch.cuda.current_stream().wait_stream(self._stream)
         self._used.clear()
 
 
 class _Convolution(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any, sidetrack: Sidetrack) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: nn.Parameter, stride: Any, padding: Any, side_stream: SideStream
+    ) -> Tensor:
         x = _aligned(x)
         ctx.save_for_backward(x)
-        ctx.weight, ctx.stride, ctx.padding, ctx.sidetrack = weight, stride, padding, sidetrack
+        ctx.weight, ctx.stride, ctx.padding, ctx.side_stream = weight, stride, padding, side_stream
         return F.conv2d(x, _aligned(weight), stride=stride, padding=padding)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        ctx.sidetrack.weight_gradient(dy, x, ctx.weight, ctx.stride, ctx.padding)
+        ctx.side_stream.weight_gradient(dy, x, ctx.weight, ctx.stride, ctx.padding)
         dx = None
         if ctx.needs_input_grad[0]:
             dx = _backward(dy, x, _aligned(ctx.weight), ctx.stride, ctx.padding, wanted=(True, False))[0]
@@ -71,7 +73,7 @@ def _backward(
 
 
 def _aligned(tensor: Tensor) -> Tensor:
-    """`tensor` with channels of zeros up to the next multiple of eight: tensor cores read no fewer."""
+    """Return `tensor` with channels of zeros up to the next multiple of eight, as tensor cores need."""
     missing = -tensor.shape[1] % ALIGNMENT
     if not missing:
         return tensor

@@ -1,4 +1,4 @@
-"""A Ray cluster as the runner of a study: every run is a task of Ray's, which starts it again when its node is lost."""
+"""The runner of a study on a Ray cluster: each run is a Ray task, which is started again if its node is lost."""
 
 import math
 import secrets
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adaste._util.checks import require, require_count
-from adaste._util.files import write_atomically
+from adaste.runs.folder import RunFolder
 from adaste.runs.study.processes import NO_VARIABLES, Ending
 from adaste.runs.study.ray_worker import Board, Made, Work, make
 from adaste.runs.study.study import Job
@@ -19,14 +19,14 @@ RETRIES = 100
 """How many nodes a run may lose."""
 
 SILENCE = 10.0
-"""Seconds without news after which a run does not count as running: its node is lost, and it waits for another."""
+"""Seconds without news after which a run counts as waiting: its node is lost."""
 
 ON_THE_HEAD = {"node:__internal_head__": 0.001}
-"""What only the head node has, without which there is no cluster."""
+"""A resource that only the head node has."""
 
 
 class Cluster:
-    """A Ray cluster, connected. Ray starts a run as soon as a node has room for it.
+    """Runs as tasks of a connected Ray cluster, which starts each as soon as a node has room for it.
 
     gpu_share  of a GPU, for each run: with 0.25, four share one. 0 for runs on CPUs.
     cpus       for each run.
@@ -56,7 +56,7 @@ class Cluster:
 
     @property
     def can_run(self) -> bool:
-        """Whether some node is large enough; else all wait until one comes, as it may where nodes come and go."""
+        """Whether a node is large enough for a run; else runs wait until such a node joins."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         return any(all(node.get(name, 0) >= need for name, need in self._needs.items()) for node in nodes)
 
@@ -83,7 +83,7 @@ class Cluster:
         return endings
 
     def stop(self) -> None:
-        # Once: Ray interrupts the task, which lets its child save, but does so again when it is asked again.
+        # Once: each cancel interrupts the task, and a second interrupt would not let its child save.
         if not self._stopped:
             self._stopped = True
             for task in self._tasks.values():
@@ -98,7 +98,7 @@ class Cluster:
     def _ending(self, task: Any, folder: Path) -> Ending:
         try:
             made: Made = self._ray.get(task)
-            _bring_to(folder, made.files)
+            RunFolder(folder).update(made.files)
             return made.ending
         except self._ray.exceptions.RayError as error:
             return Ending(-signal.SIGINT if self._stopped else 1, _in_a_line(error))
@@ -106,7 +106,7 @@ class Cluster:
             return Ending(1, _in_a_line(error))
 
     def _hear_news(self) -> None:
-        """Never waits: the board may be moving to another node, and runs end whether or not there is news of them."""
+        """Read the news without waiting: the board may be moving to another node."""
         if not self._ray.wait([self._question], timeout=0)[0]:
             return
         with suppress(self._ray.exceptions.RayError, OSError):
@@ -115,21 +115,13 @@ class Cluster:
                 self._heard[folder] = time.monotonic()
                 records = news[folder.absolute()]
                 if records is not None:
-                    _bring_to(folder, {"metrics.jsonl": records})
+                    files = RunFolder(folder)
+                    files.update({files.metrics_file.name: records})
         self._question = self._board.take.remote()
 
 
-def _bring_to(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write what has changed; the result last, since where it is a run counts as finished."""
-    for name in sorted(files, key=lambda name: name == "result.json"):
-        path = folder / name
-        if not path.exists() or path.read_bytes() != files[name]:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, files[name])
-
-
 def _in_a_line(error: Exception) -> str:
-    """What Ray wraps into a report of many lines."""
+    """Return the first line of an error that Ray wraps into a report."""
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return lines[0] if lines else type(cause).__name__

@@ -1,6 +1,6 @@
-"""What a node of a cluster does for a study: make a run, tell how it goes, bring back what it leaves.
+"""The task of a node of a Ray cluster: execute a run, report its progress, return its files.
 
-Knows nothing of Ray but that a board's methods are called through `.remote`, and needs no torch: the child has it.
+It uses nothing of Ray except that a board's methods are called through `.remote`, and needs no torch: the child has it.
 """
 
 import os
@@ -13,23 +13,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adaste._util.files import UNFINISHED, is_taken
-from adaste._util.signals import Heard, listening
+from adaste._util.signals import listening
+from adaste.runs.folder import RunFolder
 from adaste.runs.study.processes import Child, Ending
 
 INTERVAL = 0.25
 """Seconds between two looks at the child."""
 
 PATIENCE = 120.0
-"""Seconds for a folder to become free: so long may a file system hold the lock of a node that was lost."""
+"""Seconds for a folder to become free: some file systems hold the locks of a lost node for that long."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """A run to be made.
+    """A run to be executed.
 
-    folder  where the run belongs, as the study sees it.
-    mark    a file in it, of a name that no other study uses: where it is seen, the file system is shared.
+    folder  that of the run, as the study sees it.
+    mark    the unique name of a file in it: a node that sees the file shares the file system.
     """
 
     folder: Path
@@ -41,50 +41,56 @@ class Work:
 
 @dataclass(frozen=True)
 class Made:
-    """How a run ended, and the files to be brought back: none where they are in their place already."""
+    """How a run ended, and its files; none if the node shares the file system."""
 
     ending: Ending
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class Board:
-    """Where nodes leave news for the study: the runs they work on, and records of those whose files it cannot see."""
+    """A mailbox of nodes for the study: the runs at work, and the records of those whose files it cannot see."""
 
     def __init__(self) -> None:
         self._news: dict[Path, bytes | None] = {}
 
     def post(self, folder: Path, records: bytes | None) -> None:
-        """Say that the run is at work, and that these are its records if they are not in their place."""
+        """Report that the run is at work, and its records if the study cannot see them."""
         self._news[folder] = records
 
     def take(self) -> dict[Path, bytes | None]:
-        """The news since this was asked last."""
+        """Return the news since the last call."""
         news, self._news = self._news, {}
         return news
 
 
 def make(work: Work, board: Any) -> Made:
-    """Make a run in its folder, going on where it was interrupted; where that is not seen, elsewhere and anew.
+    """Execute a run in its folder, resuming it; in a temporary folder from the beginning if its own cannot be seen.
 
-    An interrupt, which is how Ray cancels, lets it save; also on a node that a script has started in the background,
-    where interrupts are ignored. Other signals do so, too, but end this process in the way that makes Ray start the run
-    on another node.
+    Ray cancels by an interrupt, which lets the run save; also on a node that a script has started in the background,
+    where interrupts are ignored. Other signals let it save, too, and then kill this process: Ray starts the run on
+    another node.
     """
     with listening(always=(signal.SIGINT,)) as heard, _folder_for(work) as folder:
         shared = folder == work.folder
-        _wait_until_free(folder, heard)
+        files = RunFolder(folder)
+        # A run whose node was lost may still be ending. If it does not, the child will say so.
+        deadline = time.monotonic() + PATIENCE
+        while files.is_taken() and not heard.number and time.monotonic() < deadline:
+            time.sleep(INTERVAL)
         child = Child(folder, work.options, work.variables)
         try:
             while (ending := child.ended()) is None:
                 if heard.number:
                     child.stop()
-                board.post.remote(work.folder, None if shared else _content(folder / "metrics.jsonl"))
+                metrics = files.metrics_file
+                records = metrics.read_bytes() if metrics.exists() else b""
+                board.post.remote(work.folder, None if shared else records)
                 time.sleep(INTERVAL)
         finally:
             child.kill()
         if heard.number not in (0, signal.SIGINT):
             os.kill(os.getpid(), signal.SIGKILL)
-        return Made(ending, {} if shared else _files_in(folder))
+        return Made(ending, {} if shared else files.files())
 
 
 @contextmanager
@@ -94,22 +100,5 @@ def _folder_for(work: Work) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="adaste-") as name:
         folder = Path(name)
-        (folder / "recipe.json").write_text(work.recipe)
+        RunFolder(folder).recipe_file.write_text(work.recipe)
         yield folder
-
-
-def _wait_until_free(folder: Path, heard: Heard) -> None:
-    """A run whose node was lost may still be ending. If it does not, the child will say so."""
-    deadline = time.monotonic() + PATIENCE
-    while is_taken(folder) and not heard.number and time.monotonic() < deadline:
-        time.sleep(INTERVAL)
-
-
-def _content(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
-
-
-def _files_in(folder: Path) -> dict[str, bytes]:
-    found = [path for path in folder.rglob("*") if path.is_file()]
-    kept = [path for path in found if path.name != ".lock" and not UNFINISHED.fullmatch(path.name)]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}

@@ -1,4 +1,4 @@
-"""Many runs, several at a time. What is finished is skipped, what was interrupted goes on."""
+"""Many runs, several at a time. Finished ones are skipped, interrupted ones resumed."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -8,13 +8,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from adaste._util.files import is_taken
 from adaste._util.signals import handling
 from adaste.data import is_own
 from adaste.recipes.recipe import Recipe
-from adaste.runs.failures import forget_problem, leave_problem, read_problem
-from adaste.runs.folder import Result, best_of, claim, last_tested, read_records, read_result, seconds_left
-from adaste.runs.study.processes import NO_VARIABLES, Child, Ending
+from adaste.runs.folder import Result, RunFolder
+from adaste.runs.statistics import best_of, last_tested, seconds_left
+from adaste.runs.study.processes import Ending
 from adaste.training.records import Record
 
 INTERVAL = 0.25
@@ -22,7 +21,7 @@ INTERVAL = 0.25
 
 
 class State(Enum):
-    """What has become of a run."""
+    """The state of a run in a study."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -33,16 +32,21 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be made."""
+    """A run of a study."""
 
     name: str
     recipe: Recipe
     folder: Path
 
+    @property
+    def files(self) -> RunFolder:
+        """The files of the run."""
+        return RunFolder(self.folder)
+
 
 @dataclass(frozen=True)
 class Status:
-    """How far a run is, as its files tell.
+    """The progress of a run, read from its files.
 
     problem  why it failed, in one line.
     updated  when its last record was written, in seconds since the epoch.
@@ -69,7 +73,7 @@ class Status:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long it will still take if it goes on like this; None where nothing can be said."""
+        """The estimated time until the run ends; None if there is no estimate."""
         if self.state is not State.RUNNING or not self.records:
             return None
         left = seconds_left(self.records, self.job.recipe.epochs)
@@ -77,9 +81,9 @@ class Status:
 
 
 def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
-    """Where a run belongs: one folder for equal recipes, so that what was begun is found again, by any name.
+    """Return the folder of a run: one for equal recipes, so that a run is found again under any name.
 
-    But where the data are images of one's own, equal recipes may be of other images, and the name says of which.
+    Equal recipes for images of one's own may be for other images, and only the name says for which.
     """
     own = runs / f"{name}-{recipe.digest}"
     if is_own(recipe.data):
@@ -88,72 +92,30 @@ def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
     return own if own in begun or not begun else begun[0]
 
 
-def _leave_reason(folder: Path, ending: Ending) -> None:
-    """In place of a run that could not do so: it was killed, or failed early. Not where another process is at work."""
-    with suppress(OSError):  # the folder may be gone
-        if read_problem(folder) is None and not is_taken(folder):
-            leave_problem(folder, ending.problem or f"exit code {ending.code}")
-
-
 class Runner(Protocol):
-    """Where runs are made: in processes of this machine, or on the nodes of a cluster. Folders name the runs."""
+    """Executes runs: in processes of this machine, or on the nodes of a cluster. Folders identify the runs."""
 
     def has_room(self) -> bool:
-        """Whether it takes one more now."""
+        """Return whether it takes one more run now."""
 
     def start(self, job: Job) -> None:
-        """Take a run whose folder holds its recipe."""
+        """Start a run, whose folder holds its recipe."""
 
     def running(self) -> Collection[Path]:
-        """Those at work; one that was taken may still wait."""
+        """Return the runs at work; one that was started may still wait."""
 
     def ended(self) -> Mapping[Path, Ending]:
-        """Those that have ended since this was asked last; their folders hold all they have left."""
+        """Return the runs that have ended since the last call; their folders are complete."""
 
     def stop(self) -> None:
-        """Let all save and end."""
+        """Ask all runs to save and end."""
 
     def kill(self) -> None:
-        """End all now."""
-
-
-class Processes:
-    """Children of this process, at most `count` at a time; options and variables are those of each Child."""
-
-    def __init__(
-        self, count: int = 1, *, options: Sequence[str] = (), variables: Mapping[str, str] = NO_VARIABLES
-    ) -> None:
-        if count < 1:
-            raise ValueError(f"a study needs at least one process, got {count}")
-        self._count, self._options, self._variables = count, options, variables
-        self._children: dict[Path, Child] = {}
-
-    def has_room(self) -> bool:
-        return len(self._children) < self._count
-
-    def start(self, job: Job) -> None:
-        self._children[job.folder] = Child(job.folder, self._options, self._variables)
-
-    def running(self) -> Collection[Path]:
-        return self._children.keys()
-
-    def ended(self) -> Mapping[Path, Ending]:
-        endings = {folder: ending for folder, child in self._children.items() if (ending := child.ended())}
-        for folder in endings:
-            del self._children[folder]
-        return endings
-
-    def stop(self) -> None:
-        for child in self._children.values():
-            child.stop()
-
-    def kill(self) -> None:
-        for child in self._children.values():
-            child.kill()
+        """Kill all runs."""
 
 
 class Study:
-    """Jobs at work.
+    """Executes jobs and follows them.
 
         statuses = Study(jobs, Processes(4, options=["--device", "cuda"])).run(watch=print)
 
@@ -170,11 +132,11 @@ class Study:
 
     @property
     def stopped_by(self) -> int | None:
-        """The signal that ended it before all was done."""
+        """The signal that ended the study early; None if none did."""
         return self._signals[0] if self._signals else None
 
     def run(self, watch: Callable[[list[Status]], None]) -> list[Status]:
-        """Run all jobs; `watch` is told how they are doing, a few times per second and at the end.
+        """Run all jobs; call `watch` with their statuses a few times per second and at the end.
 
         A run that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP let the runs save; a second one kills.
         """
@@ -197,7 +159,7 @@ class Study:
                 self._runner.kill()
 
     def statuses(self) -> list[Status]:
-        """How every job is doing, in the order they were given."""
+        """Return the status of every job, in the order they were given."""
         running = self._runner.running()
         return [self._ended.get(folder) or self._status(job, folder in running) for folder, job in self._jobs.items()]
 
@@ -207,14 +169,15 @@ class Study:
         return self._seen(job, State.RUNNING if running else State.WAITING)
 
     def _seen(self, job: Job, state: State, problem: str | None = None) -> Status:
-        path = job.folder / "metrics.jsonl"
+        path = job.files.metrics_file
         try:
             known = path.stat() if path.exists() else None
             # The size, too: some file systems count in seconds, and there may be several epochs in one.
             changed = (known.st_mtime, known.st_size) if known else (0.0, 0)
             if job.folder not in self._read or self._read[job.folder][0] != changed:
-                self._read[job.folder] = changed, read_records(job.folder)
-            return Status(job, state, self._read[job.folder][1], read_result(job.folder), problem, changed[0])
+                self._read[job.folder] = changed, job.files.read_records()
+            records, result = self._read[job.folder][1], job.files.read_result()
+            return Status(job, state, records, result, problem, changed[0])
         except (OSError, ValueError) as error:  # files of one run, damaged or gone, are no reason to end the others
             return Status(job, state, problem=problem or str(error))
 
@@ -238,7 +201,11 @@ class Study:
             elif self._signals and ending.by_signal:
                 self._ended[folder] = self._seen(self._jobs[folder], State.STOPPED)
             else:
-                _leave_reason(folder, ending)
+                files = RunFolder(folder)
+                with suppress(OSError):  # the folder may be gone
+                    # It was killed, or failed too early to write this itself.
+                    if files.read_problem() is None and not files.is_taken():
+                        files.write_problem(ending.problem or f"exit code {ending.code}")
                 self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
 
     def _start_others(self) -> None:
@@ -246,11 +213,11 @@ class Study:
             job = self._waiting.pop(0)
             try:
                 job.folder.mkdir(parents=True, exist_ok=True)
-                claim(job.recipe, job.folder)
-                if read_result(job.folder) is not None:
+                job.files.claim(job.recipe)
+                if job.files.read_result() is not None:
                     self._ended[job.folder] = self._seen(job, State.DONE)
                 else:
-                    forget_problem(job.folder)
+                    job.files.forget_problem()
                     self._runner.start(job)
                     self._taken.add(job.folder)
             except (OSError, ValueError) as error:

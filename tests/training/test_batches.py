@@ -15,10 +15,7 @@ import torch
 
 from adaste.data import Split
 from adaste.data.augment import Crop, Mixup
-from adaste.training.feed import Resident
-from adaste.training.feeds import choose_feed
-from adaste.training.streaming import Streaming
-from adaste.training.walk import Walk
+from adaste.training.batches import BatchCursor, Resident, Streaming, choose_feed
 from support.small_runs import CPU, assert_same, small_data, small_recipe, small_training, timeless, weights_of
 
 ORDER = torch.randperm(100, generator=torch.Generator().manual_seed(0)).view(20, 5)
@@ -26,7 +23,7 @@ ORDER = torch.randperm(100, generator=torch.Generator().manual_seed(0)).view(20,
 
 @pytest.fixture
 def streaming(monkeypatch) -> None:
-    monkeypatch.setattr("adaste.training.feeds.SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("adaste.training.batches.SHARE_OF_MEMORY", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -40,22 +37,22 @@ def _readers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "adaste-feed"]
 
 
-def _pass(walk: Walk, count: int) -> list[torch.Tensor]:
+def _pass(cursor: BatchCursor, count: int) -> list[torch.Tensor]:
     seen = []
     for _ in range(count):
-        walk.feed.advance()
-        taken = walk.take()
-        seen += [taken.images.clone(), taken.labels.clone(), taken.index.clone(), taken.step.clone()]
+        cursor.feed.advance()
+        raw = cursor.next()
+        seen += [raw.images.clone(), raw.labels.clone(), raw.index.clone(), raw.step.clone()]
     return seen
 
 
 @pytest.mark.parametrize("first", [0, 1, 7, 19, 20])
 def test_a_streamed_pass_equals_a_resident_one_from_any_step_on(first) -> None:
     split = small_data().train
-    walks = [Walk(feed, CPU) for feed in (Resident(split, CPU), Streaming(split, CPU, 5))]
-    for walk in walks:
-        walk.begin(ORDER, {}, first=first)
-    resident, streamed = (_pass(walk, 20 - first) for walk in walks)
+    cursors = [BatchCursor(feed, CPU) for feed in (Resident(split, CPU), Streaming(split, CPU, 5))]
+    for cursor in cursors:
+        cursor.begin(ORDER, {}, first=first)
+    resident, streamed = (_pass(cursor, 20 - first) for cursor in cursors)
     assert_same(streamed, resident)
     for place, index in enumerate(ORDER[first:]):
         assert (streamed[4 * place].numpy() == split.images[index.numpy()]).all()
@@ -84,13 +81,13 @@ def test_reading_ahead_keeps_the_order_whoever_is_slower() -> None:
     split, wanted = small_data().train, None
     for slow_reader in (True, False):
         feed = Streaming(_Slow(split) if slow_reader else split, CPU, 5)
-        walk = Walk(feed, CPU)
-        walk.begin(ORDER, {})
+        cursor = BatchCursor(feed, CPU)
+        cursor.begin(ORDER, {})
         seen = []
         for _ in range(20):
             if not slow_reader:
                 time.sleep(0.003)
-            seen += _pass(walk, 1)
+            seen += _pass(cursor, 1)
         wanted = wanted or seen
         assert_same(seen, wanted)
 
@@ -124,29 +121,29 @@ class _Broken(_Slow):
 
 
 def test_an_error_of_the_reading_thread_reaches_the_trainer() -> None:
-    walk = Walk(Streaming(_Broken(small_data().train), CPU, 5), CPU)
-    walk.begin(ORDER, {})
+    cursor = BatchCursor(Streaming(_Broken(small_data().train), CPU, 5), CPU)
+    cursor.begin(ORDER, {})
     with pytest.raises(OSError, match="the disk is gone"):
-        _pass(walk, 20)
+        _pass(cursor, 20)
     assert not _readers()
 
 
 def test_a_pass_given_up_half_way_is_closed_at_once_by_the_next() -> None:
-    walk = Walk(Streaming(small_data().train, CPU, 5), CPU)
+    cursor = BatchCursor(Streaming(small_data().train, CPU, 5), CPU)
     for count in (0, 1, 3, 19):
-        walk.begin(ORDER, {})
-        _pass(walk, count)
-    walk.begin(ORDER, {})
+        cursor.begin(ORDER, {})
+        _pass(cursor, count)
+    cursor.begin(ORDER, {})
     assert len(_readers()) <= 1
-    assert len(_pass(walk, 20)) == 80
+    assert len(_pass(cursor, 20)) == 80
 
 
 def test_a_feed_dropped_half_way_takes_its_thread_along() -> None:
-    walk = Walk(Streaming(small_data().train, CPU, 5), CPU)
-    walk.begin(ORDER, {})
-    _pass(walk, 3)
+    cursor = BatchCursor(Streaming(small_data().train, CPU, 5), CPU)
+    cursor.begin(ORDER, {})
+    _pass(cursor, 3)
     assert _readers()
-    del walk
+    del cursor
     gc.collect()
     assert not _readers()
 
@@ -191,12 +188,12 @@ def test_a_feed_found_as_garbage_by_its_own_thread_ends_it_quietly(monkeypatch) 
 
 def test_a_feed_beside_another_does_not_disturb_it() -> None:
     for feed in (Streaming(small_data().train, CPU, 5), Resident(small_data().train, CPU)):
-        one, other = Walk(feed, CPU), Walk(feed.beside(), CPU)
+        one, other = BatchCursor(feed, CPU), BatchCursor(feed.fork(), CPU)
         one.begin(ORDER, {})
         before = _pass(one, 2)
         other.begin(ORDER.flip(0), {})
         _pass(other, 5)
-        alone = Walk(feed.beside(), CPU)
+        alone = BatchCursor(feed.fork(), CPU)
         alone.begin(ORDER, {})
         assert_same(before + _pass(one, 18), _pass(alone, 20))
 
@@ -215,7 +212,7 @@ def test_streaming_and_resident_images_train_the_same_to_the_last_bit(made, stre
     streamed = small_training(made)
     assert isinstance(streamed.feed, Streaming)
     records = timeless(list(streamed.run()))
-    monkeypatch.setattr("adaste.training.feeds.SHARE_OF_MEMORY", 1.0)
+    monkeypatch.setattr("adaste.training.batches.SHARE_OF_MEMORY", 1.0)
     resident = small_training(made)
     assert isinstance(resident.feed, Resident)
     assert timeless(list(resident.run())) == records
@@ -225,7 +222,7 @@ def test_streaming_and_resident_images_train_the_same_to_the_last_bit(made, stre
 def test_the_feed_follows_from_the_free_memory(monkeypatch) -> None:
     split = small_data().train
     for free, kind in ((4 * split.images.nbytes, Resident), (4 * split.images.nbytes - 1, Streaming)):
-        monkeypatch.setattr("adaste.training.feeds.free_memory", lambda device, free=free: free)
+        monkeypatch.setattr("adaste.training.batches.free_memory", lambda device, free=free: free)
         assert type(choose_feed(split, CPU, 5)) is kind
 
 
@@ -233,7 +230,7 @@ FORGOTTEN = """
 import gc
 from support.small_runs import CPU, small_data
 import torch
-from adaste.training.streaming import Streaming
+from adaste.training.batches import Streaming
 gc.disable()
 feed = Streaming(small_data().train, CPU, 5)
 feed.itself = feed  # found as garbage by the last collection only, when all other threads stand still

@@ -1,4 +1,4 @@
-"""Which way a step is run, and that all ways give the same."""
+"""The engine a step is run with; all engines give the same results."""
 
 import dataclasses
 import json
@@ -13,9 +13,8 @@ import torch
 from adaste.data.augment import Crop, Flip
 from adaste.models import VGG
 from adaste.runs.run import Options
-from adaste.training.determinism import algorithms
 from adaste.training.distributed import ALONE, World
-from adaste.training.execution import WORTH_COMPILING, Choice, Way, choose_way
+from adaste.training.execution import WORTH_COMPILING, Execution, ExecutionMode, algorithms, choose_execution
 from support.small_runs import CONVOLUTIONAL, outcome, small_data, small_recipe, small_run, small_training, weights_of
 
 CPU, CUDA, MANY = torch.device("cpu"), torch.device("cuda"), WORTH_COMPILING
@@ -23,36 +22,36 @@ TWO = World(0, 2)
 
 
 @pytest.mark.parametrize(
-    ("asked", "device", "world", "parameters", "way", "reason"),
+    ("asked", "device", "world", "parameters", "mode", "reason"),
     [
-        ("auto", CPU, ALONE, MANY, Way.COMPILED, None),
-        ("auto", CPU, ALONE, MANY - 1, Way.EAGER, None),
-        ("auto", CPU, TWO, MANY, Way.EAGER, None),
-        ("auto", CUDA, ALONE, 1, Way.GRAPH, None),
-        ("auto", CUDA, TWO, 1, Way.COMPILED, "several processes"),
-        ("eager", CPU, ALONE, MANY, Way.EAGER, None),
-        ("eager", CUDA, TWO, MANY, Way.EAGER, None),
-        ("compiled", CPU, ALONE, 1, Way.COMPILED, None),
-        ("compiled", CUDA, TWO, 1, Way.COMPILED, None),
-        ("graph", CPU, ALONE, 1, Way.COMPILED, "CUDA graphs need a CUDA device, not cpu"),
-        ("graph", CUDA, ALONE, 1, Way.GRAPH, None),
-        ("graph", CUDA, TWO, 1, Way.COMPILED, "several processes"),
+        ("auto", CPU, ALONE, MANY, ExecutionMode.COMPILED, None),
+        ("auto", CPU, ALONE, MANY - 1, ExecutionMode.EAGER, None),
+        ("auto", CPU, TWO, MANY, ExecutionMode.EAGER, None),
+        ("auto", CUDA, ALONE, 1, ExecutionMode.GRAPH, None),
+        ("auto", CUDA, TWO, 1, ExecutionMode.COMPILED, "several processes"),
+        ("eager", CPU, ALONE, MANY, ExecutionMode.EAGER, None),
+        ("eager", CUDA, TWO, MANY, ExecutionMode.EAGER, None),
+        ("compiled", CPU, ALONE, 1, ExecutionMode.COMPILED, None),
+        ("compiled", CUDA, TWO, 1, ExecutionMode.COMPILED, None),
+        ("graph", CPU, ALONE, 1, ExecutionMode.COMPILED, "CUDA graphs need a CUDA device, not cpu"),
+        ("graph", CUDA, ALONE, 1, ExecutionMode.GRAPH, None),
+        ("graph", CUDA, TWO, 1, ExecutionMode.COMPILED, "several processes"),
     ],
 )
-def test_the_way_and_why_it_is_not_the_one_asked_for(asked, device, world, parameters, way, reason, monkeypatch):
+def test_the_engine_and_why_it_is_not_the_one_asked_for(asked, device, world, parameters, mode, reason, monkeypatch):
     monkeypatch.setattr("adaste.training.execution.missing_compiler", lambda device: None)
-    choice = choose_way(asked, device=device, world=world, parameters=parameters)
-    assert choice.way is way
-    assert (choice.reason is None) if reason is None else (reason in choice.reason)
+    execution = choose_execution(asked, device=device, world=world, parameters=parameters)
+    assert execution.mode is mode
+    assert (execution.reason is None) if reason is None else (reason in execution.reason)
 
 
 @pytest.mark.parametrize("asked", ["auto", "compiled", "graph"])
 def test_without_a_compiler_steps_are_eager(asked, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    choice = choose_way(asked, device=CPU, world=ALONE, parameters=MANY)
-    assert choice.way is Way.EAGER
-    assert "needs a C++ compiler, and none was found: going on with the eager one" in choice.reason
+    execution = choose_execution(asked, device=CPU, world=ALONE, parameters=MANY)
+    assert execution.mode is ExecutionMode.EAGER
+    assert "needs a C++ compiler, and none was found: going on with the eager one" in execution.reason
 
 
 def test_a_compiler_named_by_the_environment_is_found(monkeypatch, tmp_path) -> None:
@@ -60,18 +59,18 @@ def test_a_compiler_named_by_the_environment_is_found(monkeypatch, tmp_path) -> 
     compiler.touch(mode=0o755)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CXX", str(compiler))
-    assert choose_way("compiled", device=CPU, world=ALONE, parameters=1) == Choice(Way.COMPILED)
+    assert choose_execution("compiled", device=CPU, world=ALONE, parameters=1) == Execution(ExecutionMode.COMPILED)
 
 
 def test_on_a_gpu_triton_and_a_c_compiler_are_needed(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    choice = choose_way("auto", device=CUDA, world=ALONE, parameters=1)
-    assert (choice.way, "triton" in choice.reason) == (Way.EAGER, True)
+    execution = choose_execution("auto", device=CUDA, world=ALONE, parameters=1)
+    assert (execution.mode, "triton" in execution.reason) == (ExecutionMode.EAGER, True)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: SimpleNamespace(name=name))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    choice = choose_way("auto", device=CUDA, world=ALONE, parameters=1)
-    assert (choice.way, "a C compiler" in choice.reason) == (Way.EAGER, True)
+    execution = choose_execution("auto", device=CUDA, world=ALONE, parameters=1)
+    assert (execution.mode, "a C compiler" in execution.reason) == (ExecutionMode.EAGER, True)
 
 
 @pytest.mark.slow

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from adaste.training import consensus as agreement
-from adaste.training.consensus import MOST_SECONDS, MOST_STEPS, Agreement
-from adaste.training.distributed import World
+from adaste.training import distributed
+from adaste.training.distributed import MOST_SECONDS, MOST_STEPS, RankConsensus, World
 from support.small_runs import CPU
 
 
@@ -26,18 +25,18 @@ class Two(World):
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(agreement.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(distributed.time, "monotonic", lambda: now[0])
     return now
 
 
 def heard_after(clock, seconds, world, asked_in=40, steps=100):
     """How long after a signal came, in the middle of step `asked_in`, all processes know of it."""
-    agreed, came = Agreement(world, CPU), 0.0
+    consensus, came = RankConsensus(world, CPU), 0.0
     for step in range(1, steps + 1):
         clock[0] += seconds
         if step == asked_in:
             came = clock[0] - seconds / 2
-        if agreed.largest(7 if came else 0, step) == 7:
+        if consensus.largest(7 if came else 0, step) == 7:
             return clock[0] - came
     pytest.fail("nobody has heard of it")
 
@@ -50,34 +49,34 @@ def test_a_wish_is_known_to_all_within_a_few_seconds_or_the_step_it_came_in(cloc
 
 def test_short_steps_are_interrupted_seldom(clock):
     world = Two()
-    agreed = Agreement(world, CPU)
+    consensus = RankConsensus(world, CPU)
     for step in range(1, 161):
         clock[0] += 0.01
-        agreed.largest(0, step)
+        consensus.largest(0, step)
     assert len(world.asked) == 2 * (1 + 160 // MOST_STEPS), "after the first step, to learn how long they are"
 
 
 def test_the_slowest_process_decides_after_which_steps_all_ask(clock):
     world = Two(others=1000)
-    agreed = Agreement(world, CPU)
+    consensus = RankConsensus(world, CPU)
     found = []
     for step in range(1, 13):
         clock[0] += 0.01
         before = len(world.asked)
-        agreed.largest(0, step)
+        consensus.largest(0, step)
         found += [step] if len(world.asked) > before else []
     assert found == [1, 4, 8, 12]
 
 
 def test_a_step_that_was_long_once_does_not_slow_down_the_others(clock):
     world = Two()
-    agreed = Agreement(world, CPU)
+    consensus = RankConsensus(world, CPU)
     for step in range(1, 65):
         clock[0] += 60.0 if step == 1 else 0.01
-        agreed.largest(0, step)
+        consensus.largest(0, step)
     assert len(world.asked) == 2 * (2 + 64 // MOST_STEPS)
 
 
 def test_a_process_alone_need_not_ask(clock):
-    agreed = Agreement(World(), CPU)
-    assert [agreed.largest(wish, step=3) for wish in (0, 1, 7)] == [0, 1, 7]
+    consensus = RankConsensus(World(), CPU)
+    assert [consensus.largest(wish, step=3) for wish in (0, 1, 7)] == [0, 1, 7]

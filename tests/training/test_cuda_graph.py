@@ -1,4 +1,4 @@
-"""A function replayed as a graph, on a device that only pretends: whole or not at all, and waited for after errors."""
+"""A function graphed as a graph, on a device that only pretends: whole or not at all, and waited for after errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from adaste.training.cuda_graph import WARM_UP, Replayed
+from adaste.training.cuda_graph import WARM_UP, CudaGraphed
 from support.small_runs import CPU
 
 
@@ -94,38 +94,38 @@ def test_every_call_counts_and_those_after_the_first_few_are_replays(device: Pre
         called += 1
         device.count(0)
 
-    replayed = Replayed(function, CPU)
+    graphed = CudaGraphed(function, CPU)
     for calls in range(1, 8):
-        replayed()
+        graphed()
         assert device.counts[0] == calls
     assert called == WARM_UP + 1
 
 
 def test_an_error_during_the_capture_leaves_no_half_of_a_graph(device: Pretended) -> None:
-    replayed = Replayed(failing_at({WARM_UP}, device), CPU)
+    graphed = CudaGraphed(failing_at({WARM_UP}, device), CPU)
     for _ in range(WARM_UP):
-        replayed()
+        graphed()
     with pytest.raises(InterruptedError):
-        replayed()
+        graphed()
     for _ in range(2):
-        replayed()
+        graphed()
     assert device.counts == [WARM_UP + 2, WARM_UP + 2]
 
 
 def test_a_call_that_failed_is_made_up_for_before_the_capture(device: Pretended) -> None:
-    replayed = Replayed(failing_at({0}, device), CPU)
+    graphed = CudaGraphed(failing_at({0}, device), CPU)
     with pytest.raises(InterruptedError):
-        replayed()
+        graphed()
     device.counts[:] = [0, 0]
     for _ in range(WARM_UP):
-        replayed()
-        assert replayed._graph is None
-    replayed()
-    assert replayed._graph is not None
+        graphed()
+        assert graphed._graph is None
+    graphed()
+    assert graphed._graph is not None
     assert device.counts == [WARM_UP + 1, WARM_UP + 1]
 
 
 def test_what_a_failing_call_has_begun_is_waited_for(device: Pretended) -> None:
     with pytest.raises(InterruptedError):
-        Replayed(failing_at({0}, device), CPU)()
+        CudaGraphed(failing_at({0}, device), CPU)()
     assert device.waits == [("side", "usual"), ("usual", "side")]

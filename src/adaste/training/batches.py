@@ -1,24 +1,75 @@
-"""Images that stay on the host: a thread reads ahead, and copies to the device run beside the steps."""
+"""The images of each step: kept on the training device, or read ahead on the host; and the cursor that steps read."""
 
 import functools
+import os
 import queue
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from adaste.data import Split
-from adaste.training.feed import Feed
+
+SHARE_OF_MEMORY = 0.25
+"""The largest part of the free memory of a device that resident images may take."""
 
 SLOTS = 3
-"""Batches on their way: one being read, one ready, one being copied."""
+"""Batches in flight: one is read, one is ready, one is copied."""
+
+
+class Feed(ABC):
+    """A source of batches of one split: images, uint8 (b, h, w, c), and labels."""
+
+    def __init__(self, split: Split) -> None:
+        self.count = len(split.labels)
+        self.image_size = (int(split.images.shape[1]), int(split.images.shape[2]))
+
+    @abstractmethod
+    def start(self, order: Tensor, first: int) -> None:
+        """Begin a pass over the data at step `first`; `order` (steps, b), on the host, has the images' indices."""
+
+    @abstractmethod
+    def fork(self) -> "Feed":
+        """Return a feed of the same images whose passes are independent of those of this one."""
+
+    @abstractmethod
+    def advance(self) -> None:
+        """Make the next batch available. Called on the host, before a step that may be captured."""
+
+    @abstractmethod
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the images and labels of the step, whose indices are `index`, on the device. May be captured."""
+
+
+class Resident(Feed):
+    """All images are in the memory of the device."""
+
+    def __init__(self, split: Split, device: torch.device) -> None:
+        super().__init__(split)
+        self._images = torch.from_numpy(np.array(split.images)).to(device)
+        self._labels = torch.from_numpy(np.array(split.labels)).to(device)
+
+    def start(self, order: Tensor, first: int) -> None:
+        """Nothing to do: all images are there."""
+
+    def fork(self) -> Feed:
+        return self
+
+    def advance(self) -> None:
+        """Nothing to do: all images are there."""
+
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        return self._images[index], self._labels[index]
 
 
 class Streaming(Feed):
-    """Images in the memory of the host, or memory-mapped from its disk."""
+    """Images in the memory of the host or memory-mapped from its disk; a thread reads ahead while steps run."""
 
     def __init__(self, split: Split, device: torch.device, batch: int) -> None:
         super().__init__(split)
@@ -35,7 +86,7 @@ class Streaming(Feed):
             self._pass.close()
         self._pass = _read_ahead(self._split, self._slots, order[first:].numpy())
 
-    def beside(self) -> Feed:
+    def fork(self) -> Feed:
         return Streaming(self._split, self._images.device, self._size)
 
     def advance(self) -> None:
@@ -51,8 +102,8 @@ class Streaming(Feed):
 
 
 def _read_ahead(split: Split, slots: list["_Slot"], order: np.ndarray) -> Generator["_Slot", None, None]:
-    """The batches of a pass in their slots, read by a thread. It knows nothing of the feed: one dropped ends it."""
-    # Simple ones: a dropped feed may be found as garbage, and its pass closed, in the middle of a get or a put.
+    """Yield the batches of a pass, read by a thread. It holds no reference to the feed: a dropped feed ends it."""
+    # Only simple queues are reentrant: a dropped feed may be collected, and its pass closed, inside of a get or a put.
     free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
     ready: queue.SimpleQueue[_Slot | BaseException] = queue.SimpleQueue()
     stopped = threading.Event()
@@ -90,7 +141,7 @@ def _read_ahead(split: Split, slots: list["_Slot"], order: np.ndarray) -> Genera
 
 
 class _Slot:
-    """One batch on its way to the device: filled by the reading thread, which also sends it."""
+    """Buffers of one batch, on the host and on the device; the reading thread fills and sends them."""
 
     def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
         gpu = device.type == "cuda"
@@ -103,13 +154,13 @@ class _Slot:
         self._device = self._device_images.device  # with its number, also where the one given has none
         self._stream = _stream_of_copies(self._device) if gpu else None
         if self._stream is not None:
-            # The zeros may not be written yet, nor what had this memory before be done with it.
+            # The zeros may not be written yet, and earlier users of this memory may not be done with it.
             self._stream.wait_stream(torch.cuda.current_stream(self._device))
             for kept in (self._device_images, self._device_labels):
-                kept.record_stream(self._stream)  # dropped in the middle of a copy, it is nobody else's until the end
+                kept.record_stream(self._stream)  # not given to others before a copy into it has ended
 
     def read(self, split: Split, index: np.ndarray) -> None:
-        """Gather the images on the host, and send them to the device on a stream of their own."""
+        """Gather the images on the host and send them to the device on a separate stream."""
         if self._consumed is not None:
             self._consumed.synchronize()
         _gather(split.images, index, self._host_images.numpy())
@@ -123,7 +174,7 @@ class _Slot:
 
     @property
     def images(self) -> Tensor:
-        """The images, once they have arrived, for the stream that asks."""
+        """The images; the current stream waits until they have arrived."""
         if self._arrived is not None:
             # Of this device: without being told, torch takes the stream of the current one.
             self._arrived.wait(torch.cuda.current_stream(self._device))
@@ -135,13 +186,13 @@ class _Slot:
         return self._device_labels
 
     def done(self) -> None:
-        """The stream that asked has read what it wanted."""
+        """Mark the batch as read by the current stream."""
         if self._consumed is not None:
             self._consumed.record(torch.cuda.current_stream(self._device))
 
 
 def _gather(source: np.ndarray, index: np.ndarray, target: np.ndarray) -> None:
-    """-1, the padding, is the last image."""
+    """Copy the images at `index` into `target`; -1, the padding, is the last image."""
     if source.flags.c_contiguous:
         # Not numpy's usual mode, which gathers into a buffer of its own first.
         np.take(source, index, axis=0, out=target, mode="wrap")
@@ -151,9 +202,67 @@ def _gather(source: np.ndarray, index: np.ndarray, target: np.ndarray) -> None:
 
 @functools.cache
 def _stream_of_copies(device: torch.device) -> torch.cuda.Stream:
-    """The stream on which all feeds send to `device`.
+    """Return the stream on which all feeds send to `device`.
 
     torch hands out the same 32 streams of a priority again and again: one of the usual priority may one day be the
     stream on which a graph is captured, and a copy sent to it by another thread would become part of the graph.
     """
     return torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+
+
+def choose_feed(split: Split, device: torch.device, batch: int) -> Feed:
+    """Return a feed of batches of this size: resident if the images take a small part of the device's free memory."""
+    fits = split.images.nbytes <= SHARE_OF_MEMORY * free_memory(device)
+    return Resident(split, device) if fits else Streaming(split, device, batch)
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the bytes of memory that are free on the device."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    # The page cache counts as free.
+    meminfo = Path("/proc/meminfo")
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    available = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return available[0] if available else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+@dataclass(frozen=True)
+class RawBatch:
+    """The images of one step as bytes, their labels, and the random numbers of their augmentation."""
+
+    step: Tensor
+    """The number of the step in the pass, a tensor without dimensions."""
+    index: Tensor
+    images: Tensor
+    labels: Tensor
+    draws: dict[str, Tensor]
+
+
+class BatchCursor:
+    """The position in a pass over a feed, as tensors: a captured step reads the next batch at every replay."""
+
+    def __init__(self, feed: Feed, device: torch.device) -> None:
+        self.feed = feed
+        self._position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.device = self._position.device  # with its number: "cuda" alone is whichever device is current
+        self._plan: dict[str, Tensor] = {}
+
+    def begin(self, order: Tensor, draws: dict[str, Tensor], first: int = 0) -> None:
+        """Begin a pass at step `first`; `order` (steps, b) has the images' indices, `draws` their random numbers."""
+        self.feed.start(order, first)
+        plan = {"order": order, **draws}
+        if not self._plan:
+            self._plan = {name: torch.empty_like(values, device=self.device) for name, values in plan.items()}
+        for name, values in plan.items():
+            # Into the same memory, which a captured step reads; from pinned memory, so that the host need not wait.
+            self._plan[name].copy_(values.pin_memory() if self.device.type == "cuda" else values, non_blocking=True)
+        self._position.fill_(first)
+
+    def next(self) -> RawBatch:
+        """Return the batch of this step and advance. Part of the step, may be captured."""
+        now = {name: values.index_select(0, self._position)[0] for name, values in self._plan.items()}
+        index, step = now.pop("order"), self._position.clone()
+        images, labels = self.feed.batch(index)
+        self._position.add_(1)
+        return RawBatch(step[0], index, images, labels, now)

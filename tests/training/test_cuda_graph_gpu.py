@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from adaste.training.cuda_graph import WARM_UP, Replayed
+from adaste.training.cuda_graph import WARM_UP, CudaGraphed
 
 pytestmark = pytest.mark.gpu
 
@@ -19,15 +19,15 @@ def test_an_error_during_the_capture_leaves_no_half_of_a_graph() -> None:
             raise InterruptedError
         second.add_(1)
 
-    replayed = Replayed(function, CUDA)
+    graphed = CudaGraphed(function, CUDA)
     for _ in range(WARM_UP):
-        replayed()
+        graphed()
     interrupted = True
     with pytest.raises(InterruptedError):
-        replayed()
+        graphed()
     interrupted = False
     for _ in range(2):
-        replayed()
+        graphed()
     assert (first.item(), second.item()) == (WARM_UP + 2, WARM_UP + 2)
 
 
@@ -40,7 +40,7 @@ def test_what_a_failing_call_has_begun_is_waited_for() -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        Replayed(function, CUDA)()
+        CudaGraphed(function, CUDA)()
     assert written.item() == 1
 
 
@@ -52,12 +52,12 @@ def test_a_capture_that_fails_at_its_end_leaves_the_current_stream_alone(monkeyp
         raise RuntimeError("the capture has failed")
 
     count = torch.zeros((), device=CUDA)
-    replayed = Replayed(lambda: count.add_(1), CUDA)
+    graphed = CudaGraphed(lambda: count.add_(1), CUDA)
     for _ in range(WARM_UP):
-        replayed()
+        graphed()
     monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_end", failing)
     with pytest.raises(RuntimeError, match="the capture has failed"):
-        replayed()
+        graphed()
     assert torch.cuda.current_stream(CUDA) == before
 
 
@@ -71,9 +71,9 @@ def test_a_capture_has_a_stream_of_its_own(monkeypatch) -> None:
         count.add_(1)
         used.append(torch.cuda.current_stream())
 
-    replayed = Replayed(function, CUDA)
+    graphed = CudaGraphed(function, CUDA)
     for _ in range(WARM_UP + 2):
-        replayed()
+        graphed()
     assert len(used) == WARM_UP + 1
     assert shared not in used
     assert count.item() == WARM_UP + 2
@@ -83,7 +83,7 @@ def test_a_capture_has_a_stream_of_its_own(monkeypatch) -> None:
 def test_functions_on_two_devices_are_both_replayed() -> None:
     counts = [torch.zeros((), device=torch.device("cuda", index)) for index in (0, 1)]
     for count in counts:
-        replayed = Replayed(lambda count=count: count.add_(1), count.device)
+        graphed = CudaGraphed(lambda count=count: count.add_(1), count.device)
         for _ in range(WARM_UP + 2):
-            replayed()
+            graphed()
     assert [count.item() for count in counts] == [WARM_UP + 2, WARM_UP + 2]
