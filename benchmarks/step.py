@@ -44,7 +44,7 @@ from adaste import (
     StraightThrough,
 )
 from adaste._util.files import write_atomically
-from adaste.optim.step import fused_step
+from adaste.optim.fused import fused_step
 from adaste.runs.environment import environment
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)

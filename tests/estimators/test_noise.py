@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import adaste
 from adaste.estimators.noise import Noise
-from adaste.optim.parameters import TrainedParameter
-from adaste.optim.step import Method
+from adaste.optim.step import Method, TrainedParameter
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
 MANY = 100_000

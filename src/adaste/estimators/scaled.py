@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from adaste._util.checks import require_kind
-from adaste.estimators.base import Estimator
-from adaste.estimators.output_axis import FIRST, Oriented, OutputAxis
+from adaste.estimators.base import FIRST, Estimator, Oriented, OutputAxis
 from adaste.estimators.schedules import Scalar
 
 

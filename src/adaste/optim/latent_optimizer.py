@@ -13,34 +13,50 @@ from adaste._util.compiling import untraced
 from adaste._util.warnings import warn_user
 from adaste.estimators import Estimator
 from adaste.estimators.schedules import Schedule, at_step
-from adaste.optim.compiled_step import CompiledStep
-from adaste.optim.external_writes import Writes, warn_of_lost
-from adaste.optim.guards import GradientGuard
-from adaste.optim.norm_statistics import MOST_BATCHES, norms_in_use, reestimate_norms
-from adaste.optim.parameters import TrainedParameter, parameters_of, planned
-from adaste.optim.refusals import (
+from adaste.optim.fused import RULES, CompiledStep
+from adaste.optim.guards import (
+    GradientGuard,
+    Writes,
     check_base,
     check_devices,
     check_group,
     check_made,
     check_not_rounded,
     check_output_axes,
-    check_state,
+    warn_of_lost,
     warn_of_vectors,
 )
-from adaste.optim.rules import RULES
-from adaste.optim.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
-from adaste.optim.sharding import forget_gathered, local
+from adaste.optim.norm_statistics import MOST_BATCHES, norms_in_use, reestimate_norms
 from adaste.optim.state import (
+    adopt,
+    base_group,
     base_state,
     changed_by,
+    check_state,
     first_state,
+    forget_gathered,
+    keep_rates,
+    loaded_group,
+    local,
+    mirror,
     new_state,
     outside_parameters,
+    saved_group,
     saved_state,
+    show_changes,
     states_in_order,
 )
-from adaste.optim.step import Method, Moment, StepPart, moments_at, reference_step, two_moments
+from adaste.optim.step import (
+    Method,
+    Moment,
+    StepPart,
+    TrainedParameter,
+    moments_at,
+    parameters_of,
+    planned,
+    reference_step,
+    two_moments,
+)
 
 
 class LatentOptimizer(Optimizer):

@@ -1,23 +1,18 @@
-"""One optimizer step, twice: as it is defined, and as one fused pass over memory. Tests hold the two equal.
+"""One optimizer step as it is defined. It is called where no gradients are recorded."""
 
-Both are called where no gradients are recorded.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from adaste._util.compiling import own_copy
 from adaste.estimators import Estimator
+from adaste.estimators.base import FIRST, OutputAxis
 from adaste.estimators.schedules import Scalar, Schedule, Scheduled, at_step, now, schedules_in
-from adaste.optim.rules import Rule
-from adaste.optim.sharding import like_shard
+from adaste.optim.state import first_element, like_shard, local
 
-T = TypeVar("T")
 TwoMoments = Callable[[list[Schedule], int | Tensor], tuple[list[Scalar], list[Scalar]]]
 
 
@@ -57,6 +52,106 @@ class StepPart(NamedTuple):
         return new if self.norm is None else torch.where(self.norm.isfinite(), new, old)
 
 
+class TrainedParameter(NamedTuple):
+    """One parameter with all that belongs to it: its weight and gradient, its latent and the rest of its state."""
+
+    slot: int
+    name: str
+    group: int
+    weight: nn.Parameter
+    state: dict[str, Any]
+    axis: OutputAxis = FIRST
+    """Where the weight has its output channels."""
+
+    @property
+    def moves(self) -> bool:
+        return self.weight.grad is not None
+
+    @property
+    def grad(self) -> Tensor:
+        """The gradient of a weight that moves, dense: those of embeddings may be sparse."""
+        grad = local(cast("Tensor", self.weight.grad))
+        return grad.to_dense() if grad.is_sparse else grad
+
+    @property
+    def latent(self) -> nn.Parameter:
+        return cast("nn.Parameter", self.state["latent"])
+
+    def placed(self, estimator: Estimator) -> Estimator:
+        """The estimator with the random numbers and the output channels of this parameter."""
+        return estimator.on_parameter(self.slot, first_element(self.weight), self.axis)
+
+    def method(self, method: Method) -> Method:
+        """A method with the estimator placed on this parameter."""
+        return replace(method, estimator=self.placed(method.estimator))
+
+    def part(self, moment: int, grad: Tensor, norm: Tensor | None) -> StepPart:
+        """Its part of a step."""
+        return StepPart(
+            group=self.group,
+            moment=moment,
+            weight=local(self.weight),
+            grad=grad,
+            latent=local(self.latent),
+            owner=self.latent,
+            average=local(self.state["average"]) if "average" in self.state else None,
+            mass=self.state.get("mass"),
+            norm=norm,
+        )
+
+    def exported(self, estimator: Estimator) -> Tensor:
+        """The weights of this parameter as they would be exported."""
+        weight, latent = local(self.weight), local(self.latent)
+        return estimator.binarize(latent, weight.to(latent.dtype)).to(weight.dtype)
+
+    def write_weight(self, estimator: Estimator, *, unless_close: bool = False) -> None:
+        """Give the network weight(theta, w); a weight that agrees up to rounding may be left alone, to the last bit."""
+        weight, latent = local(self.weight), local(self.latent)
+        new = estimator.weight(latent, weight.to(latent.dtype)).to(weight.dtype)
+        if not (unless_close and torch.allclose(weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
+            weight.copy_(new)
+
+
+def parameters_of(
+    groups: Sequence[Mapping[str, Any]], state: Mapping[Tensor, dict[str, Any]]
+) -> Iterator[TrainedParameter]:
+    """All parameters of an optimizer's groups, in order."""
+    slot = 0
+    for index, group in enumerate(groups):
+        names = group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
+        for name, weight, axis in zip(names, group["params"], output_axes(group), strict=True):
+            yield TrainedParameter(slot, name, index, weight, state[weight], axis)
+            slot += 1
+
+
+def output_axes(group: Mapping[str, Any]) -> Sequence[OutputAxis]:
+    """Where each parameter of a group has its output channels."""
+    return group.get("output_axes") or [FIRST] * len(group["params"])
+
+
+def planned(
+    moving: Sequence[TrainedParameter],
+    grads: Sequence[Tensor],
+    norms: Sequence[Tensor | None],
+    groups: Sequence[Moment],
+) -> tuple[list[Moment], list[StepPart]]:
+    """A step's parts and their moments: that of the group, one for each other place of output channels in it, or one's
+    own for a parameter that draws random numbers.
+    """
+    moments, parts = list(groups), []
+    draws = [moment.now.estimator.draws for moment in groups]
+    shared = {(place, FIRST): place for place, draw in enumerate(draws) if not draw}
+    for parameter, grad, norm in zip(moving, grads, norms, strict=True):
+        place = shared.get((parameter.group, parameter.axis))
+        if place is None:
+            place = len(moments)
+            moments.append(Moment(*(parameter.method(method) for method in groups[parameter.group])))
+            if not draws[parameter.group]:
+                shared[parameter.group, parameter.axis] = place
+        parts.append(parameter.part(place, grad, norm))
+    return moments, parts
+
+
 def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple[Tensor, Tensor]:
     """The exponential average of the gradient, free of bias at every step, also where the rate changes:
 
@@ -72,7 +167,7 @@ def reference_step(base: Optimizer, moments: list[Moment], parts: list[StepPart]
     for part in parts:
         method = moments[part.moment].now
         weight = part.weight.to(part.latent.dtype)
-        grad = _averaged_in_place(part, method)
+        grad = averaged_in_place(part, method)
         part.latent.copy_(method.estimator.carry(part.latent, weight))
         # Here and not in backward: the slope is not linear, it must see the gradient of the whole batch.
         slope = method.estimator.gradient(grad, part.latent, weight)
@@ -84,39 +179,6 @@ def reference_step(base: Optimizer, moments: list[Moment], parts: list[StepPart]
         weight = part.weight.to(part.latent.dtype)
         part.latent.copy_(part.keep(old, moment.now.estimator.settle(part.latent, weight)))
         part.weight.copy_(moment.after.estimator.weight(part.latent, weight))
-
-
-def fused_step(
-    rule: Rule,
-    settings: list[dict[str, Any]],
-    states: list[dict[str, Tensor]],
-    moments: list[Moment],
-    parts: list[StepPart],
-    steps: Tensor,
-) -> None:
-    """The same with the base optimizer's rule as a pure function, so that the compiler sees all of it at once.
-
-    It counts the step, too.
-    """
-    for state, part in zip(states, parts, strict=True):
-        method, after = moments[part.moment]
-        weight = part.weight.to(part.latent.dtype)
-        grad = _averaged_in_place(part, method)
-        start = method.estimator.carry(part.latent, weight)
-        slope = method.estimator.gradient(grad, start, weight)
-        moved, advanced = rule.advance(start, slope, state, settings[part.group])
-        part.latent.copy_(part.keep(part.latent, method.estimator.settle(moved, weight)))
-        part.weight.copy_(after.estimator.weight(part.latent, weight))
-        for name, value in advanced.items():
-            state[name].copy_(part.keep(state[name], value))
-    steps.add_(1)
-
-
-def compiled(function: Callable[..., T], steps: int | Tensor) -> Callable[..., T]:
-    """`function`, compiled for one optimizer, whose count of steps is where its parameters are."""
-    # The parameters are independent of each other: on a GPU a few kernels can serve them all. On CPUs torch 2.6 fails.
-    on_gpu = isinstance(steps, Tensor) and steps.is_cuda
-    return torch.compile(own_copy(function), fullgraph=True, dynamic=False, options={"combo_kernels": on_gpu})
 
 
 def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
@@ -134,7 +196,8 @@ def moments_at(methods: list[Method], step: int | Tensor, evaluate: TwoMoments) 
     return [Moment(at_step(method, step, at_once), at_step(method, following, after)) for method in methods]
 
 
-def _averaged_in_place(part: StepPart, method: Method) -> Tensor:
+def averaged_in_place(part: StepPart, method: Method) -> Tensor:
+    """Return the gradient that the estimator sees, of which the part may keep an average."""
     grad = part.grad.to(part.latent.dtype)
     if part.average is None or part.mass is None:
         return grad
