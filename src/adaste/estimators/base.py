@@ -13,8 +13,9 @@ So the forward pass and the gradient of one step always see the same parameters.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ from torch import Tensor
 from adaste._util.checks import require_count
 from adaste.estimators.maps import sign
 from adaste.estimators.noise import Noise
-from adaste.estimators.schedules import Scalar, transform
+from adaste.estimators.schedules import Scalar, parts_of, transform
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,31 @@ FIRST = OutputAxis()
 """Dimension 0 counts them, as in most layers."""
 
 
+class Piece(NamedTuple):
+    """One of several parameters that lie one after the other in a vector, or a part of one."""
+
+    shape: tuple[int, ...]
+    """That of the whole parameter."""
+    axis: OutputAxis
+    numel: int
+    """How many elements of the vector it takes."""
+
+
 class Oriented(ABC):
-    """Whatever depends on which dimension of a weight counts its output channels."""
+    """A part of an estimator that depends on the shape of a weight."""
 
     @abstractmethod
     def along(self, axis: OutputAxis) -> Any:
         """Return the same for weights whose output channels lie along `axis`."""
+
+    @property
+    @abstractmethod
+    def is_constant(self) -> bool:
+        """Whether it depends on the shape alone, not on the latents."""
+
+    @abstractmethod
+    def on_pieces(self, pieces: Sequence[Piece]) -> Any:
+        """Return the same for a vector of these pieces, if it is constant."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +150,21 @@ class Estimator(ABC):
     def draws(self) -> bool:
         """Whether it draws random numbers."""
         return self.on_parameter(0, 0) is not self
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether each element of its results depends on the same element of its arguments alone, in every bit.
+
+        A step may then call its functions for parts of parameters, or for several parameters at once. An estimator
+        whose functions look at a whole weight, as a mean over a layer does, must return False.
+        """
+        return not any(
+            isinstance(part, Noise) or (isinstance(part, Oriented) and not part.is_constant) for part in parts_of(self)
+        )
+
+    def on_pieces(self, pieces: Sequence[Piece]) -> Self:
+        """Return the same method for a vector of these pieces; only for one that is `elementwise`."""
+        return transform(self, lambda part: part.on_pieces(pieces) if isinstance(part, Oriented) else part)
 
     def on_parameter(self, index: int, first_element: int, axis: OutputAxis = FIRST) -> Self:
         """The same method with the random numbers of one parameter, or of a shard that begins at `first_element`.

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -18,9 +18,9 @@ from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
 from adaste._util.compiling import own_copy
 from adaste._util.warnings import warn_user
-from adaste.estimators.schedules import Scalar, Schedule
+from adaste.estimators.schedules import Scalar, Schedule, now
 from adaste.optim.state import base_settings, local
-from adaste.optim.step import Moment, StepPart, TrainedParameter, TwoMoments, averaged_in_place, two_moments
+from adaste.optim.step import Method, Moment, Part, TwoMoments, averaged, two_moments
 
 T = TypeVar("T")
 
@@ -129,17 +129,17 @@ def fused_step(
     settings: list[dict[str, Any]],
     states: list[dict[str, Tensor]],
     moments: list[Moment],
-    parts: list[StepPart],
+    parts: list[Part],
     steps: Tensor,
 ) -> None:
-    """The step with the base optimizer's rule as a pure function, so that the compiler sees all of it at once.
+    """Make one step with the base optimizer's rule as a pure function, so that the compiler sees all of it at once.
 
     It counts the step, too.
     """
     for state, part in zip(states, parts, strict=True):
         method, after = moments[part.moment]
         weight = part.weight.to(part.latent.dtype)
-        grad = averaged_in_place(part, method)
+        grad = _averaged_in_place(part, method)
         start = method.estimator.carry(part.latent, weight)
         slope = method.estimator.gradient(grad, start, weight)
         moved, advanced = rule.advance(start, slope, state, settings[part.group])
@@ -151,10 +151,20 @@ def fused_step(
 
 
 def compiled(function: Callable[..., T], steps: int | Tensor) -> Callable[..., T]:
-    """`function`, compiled for one optimizer, whose count of steps is where its parameters are."""
+    """Return `function` compiled for one optimizer, whose count of steps is where its parameters are."""
     # The parameters are independent of each other: on a GPU a few kernels can serve them all. On CPUs torch 2.6 fails.
     on_gpu = isinstance(steps, Tensor) and steps.is_cuda
     return torch.compile(own_copy(function), fullgraph=True, dynamic=False, options={"combo_kernels": on_gpu})
+
+
+def _averaged_in_place(part: Part, method: Method) -> Tensor:
+    grad = cast("Tensor", part.grad).to(part.latent.dtype)
+    if part.average is None or part.mass is None:
+        return grad
+    average, mass = averaged(grad, part.average, part.mass, now(method.averaging))
+    part.average.copy_(part.keep(part.average, average))
+    part.mass.copy_(part.keep(part.mass, mass))
+    return average
 
 
 # The compiler gives up with an error after eight versions of one function.
@@ -192,11 +202,11 @@ class CompiledStep:
             self._evaluate = compiled(two_moments, steps)
         return self._evaluate(schedules, steps)
 
-    def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[TrainedParameter]) -> bool:
+    def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[Part]) -> bool:
         """Whether the base optimizer has made the state that the fused step reads, and the step is one of a few."""
         needs = RULES[type(base)].needs
         begun = all(
-            base.state.get(each.latent, {}).get(name) is not None
+            base.state.get(each.owner, {}).get(name) is not None
             for each in moving
             for name in needs(groups[each.group])
         )
@@ -206,16 +216,15 @@ class CompiledStep:
         self,
         base: Optimizer,
         groups: list[dict[str, Any]],
-        moving: list[TrainedParameter],
         moments: list[Moment],
-        parts: list[StepPart],
+        parts: list[Part],
         steps: int | Tensor,
     ) -> bool:
         """The fused step, which counts itself in `steps`; False, and nothing has changed, if it cannot be compiled."""
         rule = RULES[type(base)]
         settings = [base_settings(group) for group in groups]
         states = [
-            {name: local(base.state[each.latent][name]) for name in rule.needs(settings[each.group])} for each in moving
+            {name: local(base.state[each.owner][name]) for name in rule.needs(settings[each.group])} for each in parts
         ]
         if self.fused is None:
             self.fused = compiled(fused_step, steps)
@@ -235,7 +244,7 @@ class CompiledStep:
             )
         return not self._failed
 
-    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[TrainedParameter]) -> bool:
+    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[Part]) -> bool:
         """Whether this version of the step is one of the first few, which are compiled."""
         if self._steps.admit((_compiled_in(groups), _kinds(groups, moving))):
             return True
@@ -249,7 +258,7 @@ class CompiledStep:
         return False
 
 
-def _as_vectors(state: dict[str, Tensor], part: StepPart) -> tuple[dict[str, Tensor], StepPart]:
+def _as_vectors(state: dict[str, Tensor], part: Part) -> tuple[dict[str, Tensor], Part]:
     """The tensors of a part of a step that have no dimensions, as vectors of one element, which share their memory.
 
     On a CPU, torch's compiler takes a float64 tensor without dimensions for a number: what is written there is lost.
@@ -260,7 +269,9 @@ def _as_vectors(state: dict[str, Tensor], part: StepPart) -> tuple[dict[str, Ten
         return tensor.unsqueeze(0) if single or not tensor.dim() else tensor
 
     if single:
-        part = part._replace(weight=vector(part.weight), grad=vector(part.grad), latent=vector(part.latent))
+        part = part._replace(
+            weight=vector(part.weight), grad=vector(cast("Tensor", part.grad)), latent=vector(part.latent)
+        )
     if part.average is not None and part.mass is not None:
         part = part._replace(average=vector(part.average), mass=vector(part.mass))
     return {name: vector(tensor) for name, tensor in state.items()}, part
@@ -274,7 +285,7 @@ def _compiled_in(groups: list[dict[str, Any]]) -> list[Any]:
     ]
 
 
-def _kinds(groups: list[dict[str, Any]], moving: list[TrainedParameter]) -> list[Any]:
+def _kinds(groups: list[dict[str, Any]], moving: list[Part]) -> list[Any]:
     """What a compiled step takes for granted of the parameters that move."""
     drawing = [group["estimator"].draws for group in groups]
     return [

@@ -22,8 +22,8 @@ from adaste._util.checks import near, require, with_article
 from adaste._util.warnings import warn_user
 from adaste.estimators import Estimator
 from adaste.estimators.base import OutputAxis
-from adaste.optim.state import is_shard, local
-from adaste.optim.step import TrainedParameter
+from adaste.optim.state import is_shard
+from adaste.optim.step import Part
 
 
 class NonFiniteGradientError(RuntimeError):
@@ -132,25 +132,25 @@ def _surely_finite(grads: Sequence[Tensor]) -> bool:
     return not sums or bool(torch.stack(sums).isfinite().all())
 
 
-class Writes:
+class WriteTracker:
     """The writes into the weights of one optimizer, which are given as its parameters, always in the same order."""
 
     def __init__(self) -> None:
         self._known: list[int] = []
 
-    def accept(self, parameters: Iterable[TrainedParameter]) -> None:
+    def accept(self, parameters: Iterable[Part]) -> None:
         """All writes so far were the optimizer's own."""
-        self._known = [each.weight._version for each in parameters]
+        self._known = [each.parameter._version for each in parameters]
 
-    def by_others(self, parameters: Iterable[TrainedParameter]) -> list[TrainedParameter]:
+    def by_others(self, parameters: Iterable[Part]) -> list[Part]:
         """The parameters that were written into since then; those that are new since then are left out."""
-        found = [each for each, known in zip(parameters, self._known, strict=False) if each.weight._version != known]
+        found = [each for each, known in zip(parameters, self._known, strict=False) if each.parameter._version != known]
         # To look at weights is to wait for them, which a capture does not allow.
         on_gpu = any(each.weight.is_cuda for each in found)
         return [] if on_gpu and torch.cuda.is_current_stream_capturing() else found
 
 
-def warn_of_lost(parameters: Iterable[tuple[TrainedParameter, Estimator]]) -> None:
+def warn_of_lost(parameters: Iterable[tuple[Part, Estimator]]) -> None:
     """Say whose weights will be lost."""
     names = [parameter.name for parameter, estimator in parameters if _is_lost(parameter, estimator)]
     if names:
@@ -163,10 +163,10 @@ def warn_of_lost(parameters: Iterable[tuple[TrainedParameter, Estimator]]) -> No
 
 
 @torch.no_grad()
-def _is_lost(parameter: TrainedParameter, estimator: Estimator) -> bool:
+def _is_lost(parameter: Part, estimator: Estimator) -> bool:
     """Whether the next step overwrites the weights it finds by quite other ones; waits for the device."""
-    latent = local(parameter.latent)
-    weight = local(parameter.weight).to(latent.dtype)
+    latent = parameter.latent
+    weight = parameter.weight.to(latent.dtype)
     own = estimator.weight(latent, weight)
     if not torch.equal(estimator.carry(latent, weight), estimator.carry(latent, own)):
         return False  # the method goes on from the weights it finds
