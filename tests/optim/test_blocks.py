@@ -3,10 +3,12 @@
 import copy
 import itertools
 from functools import partial
+from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import adaste
 from adaste import AdaSTE, BinaryConnect, FullPrecision, LatentOptimizer
@@ -26,14 +28,14 @@ def blocks(request, monkeypatch) -> None:
     monkeypatch.setattr(step_module, "SMALL", 256 if request.param == "CPU" else 2**24)
 
 
-def parameters(dtypes: list[torch.dtype], channels_last: bool = False) -> list[nn.Parameter]:
+def parameters(dtypes: list[torch.dtype], channels_last: bool = False, device: str = "cpu") -> list[nn.Parameter]:
     generator = torch.Generator().manual_seed(0)
     made = []
     for shape, dtype in zip(SHAPES, itertools.cycle(dtypes), strict=False):
         weight = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
         if channels_last and weight.dim() == 4:
             weight = weight.contiguous(memory_format=torch.channels_last)
-        made.append(nn.Parameter(weight))
+        made.append(nn.Parameter(weight.to(device)))
     return made
 
 
@@ -44,12 +46,12 @@ def give_gradients(weights: list[nn.Parameter], step: int, without: int | None =
         weight.grad = None if place == without else torch.empty_like(weight).copy_(grad)
 
 
-def assert_steps_are_literal(make, dtypes=(torch.float32,), *, steps=4, without=None, channels_last=False) -> None:
+def assert_steps_are_literal(make, dtypes=(torch.float32,), *, without=None, channels_last=False, device="cpu") -> None:
     runs = []
     for literal in (False, True):
-        weights = parameters(list(dtypes), channels_last)
+        weights = parameters(list(dtypes), channels_last, device)
         optimizer = make(weights)
-        for step in range(steps):
+        for step in range(4):
             give_gradients(weights, step, without if step % 2 else None)
             if literal:
                 with taken_literally():
@@ -73,6 +75,18 @@ def test_every_method_computes_what_its_definition_says(method: Method, averagin
         partial(LatentOptimizer, base=method.base, estimator=method.estimator, averaging=averaging),
         dtypes,
         without=3,
+    )
+
+
+@pytest.mark.gpu
+@every_method
+@pytest.mark.parametrize("averaging", [0.0, 0.9])
+def test_every_method_computes_on_a_gpu_what_its_definition_says(method: Method, averaging: float) -> None:
+    assert_steps_are_literal(
+        partial(LatentOptimizer, base=method.base, estimator=method.estimator, averaging=averaging),
+        TYPES[1],
+        without=3,
+        device="cuda",
     )
 
 
@@ -176,6 +190,33 @@ def test_an_estimator_that_looks_at_whole_weights_sees_them_if_it_says_so() -> N
             return grad - latent.mean()
 
     assert_steps_are_literal(partial(LatentOptimizer, base=partial(torch.optim.SGD, lr=0.1), estimator=Centred()))
+
+
+class Launches(TorchDispatchMode):
+    """Counts operators that are kernels, as a GPU would launch them: not those that make views or reserve memory."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.name()
+        self.count += not (func.is_view or name.startswith("profiler") or "empty" in name or "split" in name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("estimator", [AdaSTE(), Scaled(AdaSTE(), FanIn())], ids=str)
+def test_a_gpu_launches_few_kernels_however_many_parameters_there_are(estimator) -> None:
+    counts = []
+    for number in (5, 50):
+        weights = [nn.Parameter(torch.randn(4, 2 + place % 3)) for place in range(number)]
+        base = partial(torch.optim.SGD, lr=0.1, momentum=0.9, foreach=True)
+        optimizer = LatentOptimizer(weights, base=base, estimator=estimator)
+        optimizer._guard.inspect = lambda grads, slots, names: list(torch._foreach_norm(grads, float("inf")))
+        for step in range(2):
+            give_gradients(weights, step)
+            with Launches() as launches, mock.patch.object(step_module, "SMALL", step_module.LARGE):
+                optimizer.step()
+        counts.append(launches.count)
+    assert counts[0] == counts[1] < 64
 
 
 def test_a_step_of_many_parameters_takes_few_calls_of_an_estimator() -> None:

@@ -270,6 +270,8 @@ class Block:
     def __init__(self, moment: Moment, parts: Sequence[Part], slope: Tensor | None = None) -> None:
         self._moment, self._parts = moment, parts
         self._slope = slope
+        # Where a GPU may have met a gradient that is not finite: which are finite, and the latents of before.
+        self._finite: Tensor | None = None
         self._before: Tensor | None = None
 
     def begin(self) -> None:
@@ -278,6 +280,7 @@ class Block:
         latent, weight = self._latent(), self._weight()
         grad = _read([cast("Tensor", part.grad) for part in self._parts]).to(latent.dtype)
         if self._parts[0].norm is not None:
+            self._finite = self._expanded([cast("Tensor", part.norm) for part in self._parts], torch.isfinite)
             self._before = latent.clone() if len(self._parts) == 1 else latent
         if self._parts[0].average is not None:
             grad = self._averaged(grad, now(method.averaging))
@@ -319,10 +322,7 @@ class Block:
 
     def _kept(self, old: Tensor | float, new: Tensor) -> Tensor:
         """Return `new`, but `old` in parameters whose gradient is not finite."""
-        norms = [part.norm for part in self._parts]
-        if norms[0] is None:
-            return new
-        return torch.where(self._expanded(cast("list[Tensor]", norms), torch.isfinite), new, old)
+        return new if self._finite is None else torch.where(self._finite, new, old)
 
     def _expanded(self, numbers: Sequence[Tensor], function: Callable[[Tensor], Tensor]) -> Tensor:
         """Return a function of numbers that belong to the parts, so that it broadcasts to their elements."""
