@@ -234,12 +234,11 @@ def at_step(value: T, step: int | Tensor, values: Iterator[Scalar] | None = None
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """Yield the values of all fields of nested dataclasses, in order; what is inside of a part follows it."""
-    for field in dataclasses.fields(value):
-        part = getattr(value, field.name)
-        yield part
-        if dataclasses.is_dataclass(part):
-            yield from parts_of(part)
+    """Yield a value and, if it is a dataclass, the parts of all its fields in order."""
+    yield value
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from parts_of(getattr(value, field.name))
 
 
 def schedules_in(value: Any) -> list[Schedule]:
