@@ -5,8 +5,9 @@
 
 Every method runs over SGD with momentum, eager and compiled; its latents are float32, and the weights of the network
 float32 or bfloat16 (which holds +-1 exactly). Times are interleaved with those of the peer, round by round, and
-reported as ratios to it: of the minima, and the median over the rounds. On a GPU the compiled step is also captured
-into a CUDA graph, as the peer then is, and the replays are timed, so that launches from Python do not count.
+reported as ratios to it: of the minima, and the median over the rounds (on a CPU also of processor time). On a GPU the
+compiled step is also captured into a CUDA graph, as the peer then is, and the replays are timed, so that launches from
+Python do not count.
 
 Bytes moved per parameter are counted, not timed: for eager code what each operator reads and writes; for
 compiled code each tensor once for being read and once for being written, which is what the compiler makes of it (no
@@ -17,7 +18,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,16 +36,18 @@ from adaste import (
     BinaryConnect,
     Bop,
     ExactSlope,
+    FanIn,
     FullPrecision,
     Geometric,
     LatentOptimizer,
     MirrorDescent,
     ProxQuant,
     ReleasedSlope,
+    Scaled,
     StraightThrough,
 )
 from adaste._util.files import write_atomically
-from adaste.optim.step import fused_step
+from adaste.optim.fused import fused_step
 from adaste.runs.environment import environment
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
@@ -56,6 +59,7 @@ ROWS: dict[str, tuple[adaste.Estimator, float]] = {
     "straight-through, decay": (StraightThrough(decay=1.0), 0.0),
     "AdaSTE": (AdaSTE(), 0.0),
     "AdaSTE, averaged gradient": (AdaSTE(), 0.9997),
+    "AdaSTE, scaled by fan-in": (Scaled(AdaSTE(), FanIn()), 0.0),
     "AdaSTE, annealed": (AdaSTE(mu=ANNEALED), 0.0),
     "AdaSTE, annealed, averaged gradient": (AdaSTE(mu=ANNEALED), 0.9997),
     "AdaSTE, exact slope": (AdaSTE(mu=ANNEALED, slope=ExactSlope()), 0.0),
@@ -168,15 +172,18 @@ def as_graph(step: Callable[[], None]) -> Callable[[], None]:
     return graph.replay
 
 
-def seconds(step: Callable[[], None], device: torch.device, repeats: int) -> float:
+def seconds(step: Callable[[], None], device: torch.device, repeats: int) -> tuple[float, float]:
+    """Time on the clock, and of the processor in this process: on a busy machine other processes take part of the
+    first.
+    """
     if device.type == "cuda":
         torch.cuda.synchronize()
-    start = time.perf_counter()
+    start, worked = time.perf_counter(), time.process_time()
     for _ in range(repeats):
         step()
     if device.type == "cuda":
         torch.cuda.synchronize()
-    return (time.perf_counter() - start) / repeats
+    return (time.perf_counter() - start) / repeats, (time.process_time() - worked) / repeats
 
 
 def compare(
@@ -185,26 +192,35 @@ def compare(
     """Times of a step and of its peer in turns, in milliseconds, and their ratio."""
     for warm in (step, peer):
         seconds(warm, device, 3)
-    ours, theirs = [], []
-    for _ in range(rounds):
-        theirs.append(1e3 * seconds(peer, device, repeats))
-        ours.append(1e3 * seconds(step, device, repeats))
-    return {
-        "ms_min": min(ours),
-        "ms_median": statistics.median(ours),
-        "sgd_ms_min": min(theirs),
-        "ratio_min": min(ours) / min(theirs),
-        "ratio_median": statistics.median(our / their for our, their in zip(ours, theirs, strict=True)),
+    times = [(*seconds(peer, device, repeats), *seconds(step, device, repeats)) for _ in range(rounds)]
+    theirs, their_work, ours, our_work = zip(*times, strict=True)
+
+    def ratios(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+        each = [our / their for our, their in zip(ours, theirs, strict=True)]
+        return min(ours) / min(theirs), statistics.median(each)
+
+    shortest, middle = ratios(ours, theirs)
+    row = {
+        "ms_min": 1e3 * min(ours),
+        "ms_median": 1e3 * statistics.median(ours),
+        "sgd_ms_min": 1e3 * min(theirs),
+        "ratio_min": shortest,
+        "ratio_median": middle,
     }
+    if device.type == "cpu":
+        row["processor_ratio_min"], row["processor_ratio_median"] = ratios(our_work, their_work)
+    return row
 
 
-def measure(name: str, device: torch.device, dtype: torch.dtype, rounds: int, repeats: int) -> list[dict[str, Any]]:
+def measure(
+    name: str, device: torch.device, dtype: torch.dtype, rounds: int, repeats: int, modes: Sequence[str]
+) -> list[dict[str, Any]]:
     """The rows of one method: eager, compiled and, on a GPU, each of them as a CUDA graph where it can be one."""
     estimator, averaging = ROWS[name]
     peer = partial(torch.optim.SGD(parameters(device), lr=0.1, momentum=0.9, fused=True).step)
     peer()
     rows = []
-    for compiled in (False, True):
+    for compiled in [mode == "compiled" for mode in modes]:
         weights = parameters(device, dtype)
         count = sum(weight.numel() for weight in weights)
         optimizer = LatentOptimizer(
@@ -254,6 +270,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=15, help="how often each is timed (default 15)")
     parser.add_argument("--repeats", type=int, default=5, help="steps per timing (default 5)")
+    parser.add_argument("--modes", nargs="+", choices=["eager", "compiled"], default=["eager", "compiled"])
     parser.add_argument("--only", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="METHOD")
     parser.add_argument("--json", type=Path, help="write the numbers here too")
     parser.add_argument("--profile", choices=list(ROWS), metavar="METHOD", help="one compiled step, for a profiler")
@@ -271,7 +288,7 @@ def main() -> None:
     print(f"{'method':36} {'weights':9} {'mode':21} {columns}")
     rows = []
     for name, dtype in ((name, dtype) for name in arguments.only for dtype in dtypes):
-        for row in measure(name, device, getattr(torch, dtype), arguments.rounds, arguments.repeats):
+        for row in measure(name, device, getattr(torch, dtype), arguments.rounds, arguments.repeats, arguments.modes):
             rows.append(row)
             print(
                 f"{row['method']:36} {row['weights']:9} {row['mode']:21} {row['ms_min']:8.3f} {row['ms_median']:8.3f} "

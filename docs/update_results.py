@@ -170,6 +170,21 @@ def step() -> str:
     return grid(lines)
 
 
+def eager() -> str:
+    """Return the cost of an eager step before and since it works on blocks, as a ratio to torch's fused SGD."""
+    record = read("benchmarks/step-eager-cpu")
+    versions = {
+        version: {row["method"]: row for row in record["rows"] if row["version"] == version}
+        for version in ("before", "after")
+    }
+    launches = record["operators_as_on_a_gpu"]
+    lines = [["method", "one parameter at a time", "blocks", "GPU operators before", "after"]]
+    for method in versions["after"]:
+        ratios = (pair(rows[method], "ratio_") for rows in versions.values())
+        lines.append([method, *ratios, *(str(launches[version].get(method, "")) for version in versions)])
+    return grid(lines)
+
+
 def training() -> str:
     """Return seconds per epoch of training on an H200."""
     measured = {row["row"]: row for row in read("benchmarks/training-h200")["rows"]}
@@ -275,6 +290,7 @@ MEASURED: dict[str, Callable[..., str]] = {
     "summary": summary,
     "demo": demo,
     "step": step,
+    "eager": eager,
     "training": training,
     "setup": setup_on_digits,
     "first-steps": first_steps,

@@ -36,9 +36,9 @@ if TYPE_CHECKING:  # for type checkers; at run time a name is imported when it i
         TanhMirror,
         Unit,
     )
+    from adaste.estimators.base import OutputAxis
     from adaste.estimators.maps import DoubleWell, HardTanh, Tanh, sign
     from adaste.estimators.noise import Noise
-    from adaste.estimators.output_axis import OutputAxis
     from adaste.estimators.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
     from adaste.optim.guards import NonFiniteGradientError
     from adaste.optim.latent_optimizer import LatentOptimizer
@@ -108,7 +108,7 @@ _HOMES = MappingProxyType(
         "Tanh": "estimators.maps",
         "sign": "estimators.maps",
         "Noise": "estimators.noise",
-        "OutputAxis": "estimators.output_axis",
+        "OutputAxis": "estimators.base",
         "Constant": "estimators.schedules",
         "Cosine": "estimators.schedules",
         "Geometric": "estimators.schedules",

@@ -1,6 +1,7 @@
 """Noise: uniform, independent, and a pure function of seed, step, parameter and element."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -9,8 +10,7 @@ from hypothesis import strategies as st
 
 import adaste
 from adaste.estimators.noise import Noise
-from adaste.optim.parameters import TrainedParameter
-from adaste.optim.step import Method
+from adaste.optim.step import parts_in
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
 MANY = 100_000
@@ -183,6 +183,8 @@ def test_estimator_gives_every_parameter_its_own_numbers():
 
 
 def test_optimizer_gives_a_parameter_the_numbers_of_its_slot_from_its_first_element_on():
-    method = Method(adaste.BinaryConnect(Noise(4)), averaging=0.0)
-    parameter = TrainedParameter(slot=2, name="weight", group=0, weight=torch.nn.Parameter(torch.zeros(3)), state={})
-    assert parameter.method(method).estimator.noise == Noise(4, parameter=2, first_element=0)
+    weights = [torch.nn.Parameter(torch.zeros(3)) for _ in range(3)]
+    estimator = adaste.BinaryConnect(Noise(4))
+    optimizer = adaste.LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=estimator)
+    *_, part = parts_in(optimizer.param_groups, optimizer.state)
+    assert part.placed(estimator).noise == Noise(4, parameter=2, first_element=0)

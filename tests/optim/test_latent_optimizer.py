@@ -1,7 +1,9 @@
 """LatentOptimizer is a torch optimizer: what users and torch's own tools expect of one."""
 
 import copy
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -210,3 +212,22 @@ def test_an_optimizer_without_weights_yet_is_not_soft() -> None:
     assert not optimizer.is_soft()
     optimizer.add_param_group({"params": [model[0].weight]})
     assert optimizer.is_soft()
+
+
+def test_a_step_calls_functions_of_few_files() -> None:
+    """Who reads how a gradient becomes a weight reads these files."""
+    model = small_model()
+    optimizer = make(model, adaste.AdaSTE())
+    train(model, optimizer, range(3))
+    package = Path(adaste.__file__).parent
+    called = set()
+
+    def note(frame, event, argument) -> None:
+        if event == "call" and package in (path := Path(frame.f_code.co_filename)).parents:
+            called.add(str(path.relative_to(package)))
+
+    sys.setprofile(note)
+    optimizer.step()
+    sys.setprofile(None)
+    assert {"optim/latent_optimizer.py", "optim/step.py", "estimators/adaste.py"} <= called
+    assert len(called) <= 8, sorted(called)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import adaste
-from adaste.estimators.output_axis import OutputAxis
+from adaste.estimators.base import OutputAxis
 
 ADAM = partial(torch.optim.Adam, lr=0.02)
 SCALED = {

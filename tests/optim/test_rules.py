@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from adaste import FullPrecision
-from adaste.optim.rules import RULES
-from adaste.optim.step import fused_step
+from adaste.optim.fused import RULES, fused_step
 from support.latent_optimizers import every_base, make
 from support.methods import METHODS, Method, every_method, latents, small_model, train
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from adaste.optim.settings import adopt, keep_rates, loaded_group, mirror
+from adaste.optim.state import adopt, keep_rates, loaded_group, mirror
 
 
 def test_a_base_that_counts_on_a_gpu_is_told_so_and_others_are_left_alone() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from adaste.optim.sharding import first_element, local, whole
+from adaste.optim.state import first_element, local, whole
 from support.methods import METHODS, latents, small_model, train
 
 

@@ -1,19 +1,24 @@
 """The methods, one per file; `base` says what a method is."""
 
-from adaste.estimators.adaste import AdaSTE, ExactSlope, PrintedSlope, ReleasedSlope
-from adaste.estimators.base import Estimator
+from adaste.estimators.adaste import (
+    AdaptiveSpacing,
+    AdaSTE,
+    ExactSlope,
+    FiniteDifference,
+    FixedSpacing,
+    PrintedSlope,
+    ReleasedSlope,
+)
+from adaste.estimators.base import Estimator, FullPrecision
 from adaste.estimators.bayes_binn import BayesBiNN
-from adaste.estimators.binary_connect import BinaryConnect
 from adaste.estimators.binary_relax import BinaryRelax
 from adaste.estimators.bop import Bop
-from adaste.estimators.finite_difference import AdaptiveSpacing, FiniteDifference, FixedSpacing
-from adaste.estimators.full_precision import FullPrecision
 from adaste.estimators.mirror_descent import MirrorDescent, SoftmaxMirror, TanhMirror
 from adaste.estimators.parq import PARQ
 from adaste.estimators.pmf import PMF
 from adaste.estimators.prox_quant import ProxQuant
 from adaste.estimators.scaled import ChannelMean, FanIn, Scaled, Unit
-from adaste.estimators.straight_through import StraightThrough
+from adaste.estimators.straight_through import BinaryConnect, StraightThrough
 
 __all__ = [
     "PARQ",

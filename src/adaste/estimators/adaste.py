@@ -15,15 +15,91 @@ positive, as its weight is: theta g > 0 is g > 0 there.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from adaste._util.checks import require, require_kind
 from adaste.estimators.base import Estimator, signed
-from adaste.estimators.finite_difference import AdaptiveSpacing
-from adaste.estimators.maps import DoubleWell, choose, same_sign
+from adaste.estimators.maps import DoubleWell, ForwardMap, choose, same_sign, sign
 from adaste.estimators.schedules import Scheduled, now
+
+
+@dataclass(frozen=True)
+class Spacing(ABC):
+    """How far the perturbed point lies from the latent."""
+
+    @abstractmethod
+    def slope(self, forward: ForwardMap, grad: Tensor, latent: Tensor) -> Tensor:
+        """The d = (s(theta) - s(theta - beta g)) / beta of each weight."""
+
+
+@dataclass(frozen=True)
+class FixedSpacing(Spacing):
+    """The same beta for every weight."""
+
+    beta: Scheduled = 1.0
+
+    def __post_init__(self) -> None:
+        require("beta", self.beta, above=0)
+
+    def slope(self, forward: ForwardMap, grad: Tensor, latent: Tensor) -> Tensor:
+        beta = now(self.beta)
+        shift = beta * grad
+        perturbed = latent - shift
+        across = sign(latent) * (forward.magnitude(latent.abs()) + forward.magnitude(perturbed.abs()))
+        along = shift.sign() * forward.increase(torch.minimum(latent.abs(), perturbed.abs()), shift.abs())
+        return torch.where(sign(latent) == sign(perturbed), along, across) / beta
+
+
+@dataclass(frozen=True)
+class AdaptiveSpacing(Spacing):
+    """Eq. beta_choice: beta = max(reach, |theta|) / |g| where theta g > 0, else 1; the paper's reach is 2.
+
+    In closed form only: for |theta| >= reach the perturbed point is exactly zero and rounding would decide on which
+    side of the jump it falls. It is taken as the limit from beyond the crossing. With D = max(reach, |theta|):
+
+        theta g > 0:   d = g (s(|theta|) + s(D - |theta|)) / D
+        theta g <= 0:  d = sign(g) (s(|theta| + |g|) - s(|theta|))
+
+    A theta of 0 belongs to the positive side, as its weight does: theta g > 0 is g > 0 there.
+    """
+
+    reach: float = 2.0
+
+    def __post_init__(self) -> None:
+        require("reach", self.reach, above=0)
+
+    def slope(self, forward: ForwardMap, grad: Tensor, latent: Tensor) -> Tensor:
+        size = latent.abs()
+        distance = size.clamp(min=self.reach)
+        # g = g+ + g-, of which one is 0: sums of both cases, for torch.where takes long on a CPU (see `sign`).
+        side = sign(latent)
+        toward = (side * grad).clamp_(min=0).mul_(side)
+        if forward.is_sign is True:
+            return toward.mul_(2 / distance)
+        away = grad - toward
+        rise = toward * ((forward.magnitude(size) + forward.magnitude(distance - size)) / distance)
+        return rise + away.sign() * forward.increase(size, away.abs())
+
+
+@dataclass(frozen=True)
+class FiniteDifference(Estimator):
+    """w = s(theta), d = (s(theta) - s(theta - beta g)) / beta for a chosen map and spacing."""
+
+    map: ForwardMap = DoubleWell()
+    spacing: Spacing = AdaptiveSpacing()
+
+    def __post_init__(self) -> None:
+        require_kind("map", self.map, ForwardMap)
+        require_kind("spacing", self.spacing, Spacing)
+
+    def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
+        return self.map(latent)
+
+    def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
+        return self.spacing.slope(self.map, grad, latent)
 
 
 @dataclass(frozen=True)
@@ -42,8 +118,10 @@ class PrintedSlope(Slope):
     For mu alpha >= 1 this is d = g 2 / max(2, |theta|) where theta g > 0, and 0 elsewhere.
     """
 
+    spacing: ClassVar[AdaptiveSpacing] = AdaptiveSpacing()
+
     def gradient(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
-        return AdaptiveSpacing().slope(well, grad, latent)
+        return self.spacing.slope(well, grad, latent)
 
 
 @dataclass(frozen=True)
@@ -95,8 +173,9 @@ class ReleasedSlope(Slope):
     def _binary_factor(self, grad: Tensor, latent: Tensor) -> Tensor:
         size = latent.abs()
         gated = (grad.abs() > self.threshold) & (size > 1e-3)
-        factor = torch.where(same_sign(latent, grad), (1 / size).clamp(max=0.5), 0.0)
-        return torch.where(gated, factor, 1.0)
+        # At most 1/2 inside of the gate and 1 outside: the larger of both, for torch.where takes long (see `sign`).
+        inside = (1 / size).clamp_(max=0.5).mul_(same_sign(latent, grad))
+        return torch.maximum(inside, (~gated).to(inside.dtype))
 
     def _soft_factor(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
         mu, alpha = now(well.mu), well.alpha
@@ -131,8 +210,11 @@ class AdaSTE(Estimator):
     unit: float = 1.0
     start: float | None = None
 
+    _well: ClassVar[DoubleWell]
+    """No field, for it follows from the fields; made once, for a step asks for it often."""
+
     def __post_init__(self) -> None:
-        DoubleWell(self.mu, self.alpha)
+        object.__setattr__(self, "_well", DoubleWell(self.mu, self.alpha))
         require_kind("slope", self.slope, Slope)
         require("unit", self.unit, above=0)
         require("start", self.start, above=0, optional=True)
@@ -140,7 +222,7 @@ class AdaSTE(Estimator):
     @property
     def well(self) -> DoubleWell:
         """The forward map."""
-        return DoubleWell(self.mu, self.alpha)
+        return self._well
 
     def latent(self, weight: Tensor) -> Tensor:
         return signed(weight, self.start)

@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,8 +10,7 @@ import torch
 from torch import Tensor
 
 from adaste._util.checks import require_kind
-from adaste.estimators.base import Estimator
-from adaste.estimators.output_axis import FIRST, Oriented, OutputAxis
+from adaste.estimators.base import FIRST, Estimator, Oriented, OutputAxis, Piece
 from adaste.estimators.schedules import Scalar
 
 
@@ -27,6 +27,16 @@ class Scale(Oriented):
     def along(self, axis: OutputAxis) -> "Scale":
         return self if axis == FIRST else _Along(self, axis)
 
+    @property
+    def is_constant(self) -> bool:
+        return False
+
+    def on_pieces(self, pieces: Sequence[Piece]) -> "Scale":
+        # The shape is all that a constant scale asks of latents: these have no memory.
+        latents = [torch.empty(piece.shape, device="meta") for piece in pieces]
+        sizes = [float(self.along(piece.axis).of(latent)) for piece, latent in zip(pieces, latents, strict=True)]
+        return _OnPieces(tuple(sizes), tuple(piece.numel for piece in pieces))
+
 
 @dataclass(frozen=True)
 class Unit(Scale):
@@ -36,6 +46,13 @@ class Unit(Scale):
         return 1.0
 
     def along(self, axis: OutputAxis) -> Self:
+        return self
+
+    @property
+    def is_constant(self) -> bool:
+        return True
+
+    def on_pieces(self, pieces: Sequence[Piece]) -> Self:
         return self
 
 
@@ -49,6 +66,10 @@ class FanIn(Scale):
 
     def of(self, position: Tensor) -> float:
         return math.sqrt(2 / max(1, math.prod(position.shape[1:])))
+
+    @property
+    def is_constant(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -88,6 +109,21 @@ class _Along(Scale):
 
 
 @dataclass(frozen=True)
+class _OnPieces(Scale):
+    """The constant scales of several parameters whose latents are one vector."""
+
+    sizes: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def of(self, position: Tensor) -> Scalar:
+        if len(set(self.sizes)) == 1:
+            return self.sizes[0]
+        expanded = torch.ones_like(position)
+        torch._foreach_mul_(expanded.split(self.counts), self.sizes)  # type: ignore[no-untyped-call]
+        return expanded
+
+
+@dataclass(frozen=True)
 class Scaled(Estimator):
     """w = a s(theta): the inner method sees the unscaled weight w / a and, by the chain rule, the gradient a g.
 
@@ -108,18 +144,18 @@ class Scaled(Estimator):
         return self.estimator.latent(weight)
 
     def carry(self, latent: Tensor, weight: Tensor) -> Tensor:
-        return self.estimator.carry(latent, weight / self._scale(latent))
+        return self.estimator.carry(latent, _unscaled(weight, self._scale(latent)))
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
         scale = self._scale(latent, carried=True)
-        return self.estimator.gradient(scale * grad, latent, weight / scale)
+        return self.estimator.gradient(scale * grad, latent, _unscaled(weight, scale))
 
     def settle(self, latent: Tensor, weight: Tensor) -> Tensor:
-        return self.estimator.settle(latent, weight / self._scale(latent, carried=True))
+        return self.estimator.settle(latent, _unscaled(weight, self._scale(latent, carried=True)))
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         scale = self._scale(latent)
-        return scale * self.estimator.weight(latent, previous / scale)
+        return scale * self.estimator.weight(latent, _unscaled(previous, scale))
 
     def position(self, latent: Tensor) -> Tensor:
         return self.estimator.position(latent)
@@ -135,3 +171,8 @@ class Scaled(Estimator):
 
     def _scale(self, latent: Tensor, *, carried: bool = False) -> Scalar:
         return self.scale.of(self.extent(latent, carried=carried))
+
+
+def _unscaled(weight: Tensor, scale: Scalar) -> Tensor:
+    # By a tensor always: CUDA divides by a number as it multiplies by its reciprocal, which rounds otherwise.
+    return weight / (scale if isinstance(scale, Tensor) else weight.new_full((), scale))

@@ -233,13 +233,17 @@ def at_step(value: T, step: int | Tensor, values: Iterator[Scalar] | None = None
     return transform(value, resolve)
 
 
+def parts_of(value: Any) -> Iterator[Any]:
+    """Yield a value and, if it is a dataclass, the parts of all its fields in order."""
+    yield value
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from parts_of(getattr(value, field.name))
+
+
 def schedules_in(value: Any) -> list[Schedule]:
-    """All schedules inside nested frozen dataclasses, in the order of their fields."""
-    if isinstance(value, Schedule):
-        return [value]
-    if not dataclasses.is_dataclass(value):
-        return []
-    return [found for field in dataclasses.fields(value) for found in schedules_in(getattr(value, field.name))]
+    """Return all schedules inside nested frozen dataclasses, in the order of their fields."""
+    return [part for part in parts_of(value) if isinstance(part, Schedule)]
 
 
 def transform(value: T, change: Callable[[Any], Any]) -> T:

@@ -1,1 +1,1 @@
-"""LatentOptimizer and what it is made of; `latent_optimizer` and `stepping` are the two to read first."""
+"""LatentOptimizer and what it is made of; `step` and `latent_optimizer` are the two to read first."""

@@ -1,14 +1,29 @@
-"""Gradients that are not finite never reach the latents, and are reported without making a step wait.
+"""What is checked: gradients and weights at every step, and what an optimizer is made of when it is made.
 
-On the CPU a step that meets one raises before it changes anything. On a CUDA device the step masks the parameter's
-update on the device and remembers it there; a copy of that memory travels to the host on its own, and the first step or
-query that finds it arrived raises. Replays of a CUDA graph do not look: ask `check_gradients` there now and then.
+Gradients that are not finite never reach the latents, and are reported without making a step wait. On the CPU a step
+that meets one raises before it changes anything. On a CUDA device the step masks the parameter's update on the device
+and remembers it there; a copy of that memory travels to the host on its own, and the first step or query that finds it
+arrived raises. Replays of a CUDA graph do not look: ask `check_gradients` there now and then.
+
+A step writes all weights anew: what others have written there, as `model.load_state_dict` does, is lost. Torch counts
+the writes into every tensor. A step only compares counts, and looks at the weights themselves where these differ; a
+CUDA graph that holds a step does not look.
 """
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
+
+from adaste._util.checks import near, require, with_article
+from adaste._util.warnings import warn_user
+from adaste.estimators import Estimator
+from adaste.estimators.base import OutputAxis
+from adaste.optim.state import is_shard
+from adaste.optim.step import Part
 
 
 class NonFiniteGradientError(RuntimeError):
@@ -115,3 +130,158 @@ def _surely_finite(grads: Sequence[Tensor]) -> bool:
     """
     sums = [grad.sum(dtype=torch.promote_types(grad.dtype, torch.float32)).double() for grad in grads]
     return not sums or bool(torch.stack(sums).isfinite().all())
+
+
+class WriteTracker:
+    """The writes into the weights of one optimizer, which are given as its parameters, always in the same order."""
+
+    def __init__(self) -> None:
+        self._known: list[int] = []
+
+    def accept(self, parameters: Iterable[Part]) -> None:
+        """All writes so far were the optimizer's own."""
+        self._known = [each.parameter._version for each in parameters]
+
+    def by_others(self, parameters: Iterable[Part]) -> list[Part]:
+        """The parameters that were written into since then; those that are new since then are left out."""
+        found = [each for each, known in zip(parameters, self._known, strict=False) if each.parameter._version != known]
+        # To look at weights is to wait for them, which a capture does not allow.
+        on_gpu = any(each.weight.is_cuda for each in found)
+        return [] if on_gpu and torch.cuda.is_current_stream_capturing() else found
+
+
+def warn_of_lost(parameters: Iterable[tuple[Part, Estimator]]) -> None:
+    """Say whose weights will be lost."""
+    names = [parameter.name for parameter, estimator in parameters if _is_lost(parameter, estimator)]
+    if names:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        warn_user(
+            f"others than the optimizer have changed {names[0]}{more}, as model.load_state_dict does: this is "
+            "lost, for the optimizer writes all weights anew from its latents. Load a network before its optimizer is "
+            "made, or load the optimizer's own state after it"
+        )
+
+
+@torch.no_grad()
+def _is_lost(parameter: Part, estimator: Estimator) -> bool:
+    """Whether the next step overwrites the weights it finds by quite other ones; waits for the device."""
+    latent = parameter.latent
+    weight = parameter.weight.to(latent.dtype)
+    own = estimator.weight(latent, weight)
+    if not torch.equal(estimator.carry(latent, weight), estimator.carry(latent, own)):
+        return False  # the method goes on from the weights it finds
+    # What was changed for a while and put back may differ by rounding.
+    return bool((weight - own).norm() > torch.finfo(parameter.weight.dtype).eps ** 0.5 * own.norm())
+
+
+_BASE = (
+    "base must make the optimizer of the latents when it is called with parameter groups, as "
+    "functools.partial(torch.optim.Adam, lr=0.01) does"
+)
+
+
+def check_base(base: Any) -> None:
+    """What is to make the base optimizer, before it is called."""
+    if isinstance(base, Optimizer):
+        raise TypeError(
+            f"{_BASE}; got {with_article(type(base).__name__)} that is made already, for other parameters than the "
+            f"latents: give functools.partial({type(base).__name__}, lr=...)"
+        )
+    if not callable(base):
+        known = (name for name, kind in vars(torch.optim).items() if isinstance(kind, type))
+        raise TypeError(f"{_BASE}; got {base!r}{near(base, known) if isinstance(base, str) else ''}")
+    try:
+        inspect.signature(base).bind([])
+    except TypeError as error:
+        raise TypeError(f"{_BASE}; {base!r} cannot be called so: {error}") from None
+    except ValueError:  # a callable that does not tell its signature
+        return
+
+
+def check_made(made: Any, latents: Iterable[Sequence[Tensor]]) -> None:
+    """What `base` has made of these latents, group by group."""
+    if not isinstance(made, Optimizer):
+        raise TypeError(f"{_BASE}; it returned {made!r}")
+    wanted = [[id(latent) for latent in group] for group in latents]
+    if [[id(latent) for latent in group["params"]] for group in made.param_groups] != wanted:
+        raise ValueError(
+            f"{_BASE}; it made {with_article(type(made).__name__)} of other parameters than those it was given, so the "
+            "latents would not be trained: pass on its argument, and not model.parameters()"
+        )
+
+
+def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Mapping[Tensor, str]) -> None:
+    """A new parameter group; `known` names the parameters the optimizer has already."""
+    if not isinstance(estimator, Estimator):
+        raise TypeError(f"estimator must be an Estimator such as adaste.AdaSTE(), got {estimator!r}")
+    require("averaging", averaging, least=0, below=1, why="the share of the old average that is kept at each step")
+    seen = dict(known)
+    for place, entry in enumerate(params):
+        name, parameter = entry if isinstance(entry, tuple) else (f"parameter {place} of the group", entry)
+        if not isinstance(parameter, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(parameter).__name__}")
+        if not parameter.dtype.is_floating_point:
+            raise TypeError(
+                f"{name} is {parameter.dtype}: only real floating-point parameters can be trained through latents"
+            )
+        if parameter in seen:
+            raise ValueError(f"{name} is in the optimizer twice, also as {seen[parameter]}: one latent per weight")
+        seen[parameter] = name
+
+
+def check_output_axes(group: Mapping[str, Any]) -> None:
+    """A new group whose parameters may have their output channels elsewhere than along dimension 0."""
+    params, axes = group["params"], group.get("output_axes")
+    if axes is None:
+        return
+    if len(axes) != len(params) or not all(isinstance(axis, OutputAxis) for axis in axes):
+        raise ValueError(
+            f"output_axes must be an adaste.OutputAxis for each of the {len(params)} parameters of the group, "
+            f"got {axes!r}"
+        )
+    for place, (entry, axis) in enumerate(zip(params, axes, strict=True)):
+        name, parameter = entry if isinstance(entry, tuple) else (f"parameter {place} of the group", entry)
+        if not axis.fits(parameter.shape):
+            raise ValueError(f"{name} cannot have its output channels along {axis}: its shape is {parameter.shape}")
+        estimator = group["estimator"]
+        oriented = estimator.on_parameter(0, 0, axis) != estimator.on_parameter(0, 0)
+        if oriented and is_shard(parameter) and any(part.is_shard() for part in parameter.placements):
+            raise ValueError(
+                f"{name} has its output channels along dimension {axis.dim} and is sharded: no rank holds all inputs "
+                f"of a channel, from which {estimator} would take its scale. Leave this layer out of fully_shard, or "
+                "give it an estimator without a scale"
+            )
+
+
+def warn_of_vectors(groups: Sequence[Mapping[str, Any]]) -> None:
+    """Groups that look like all parameters of a network."""
+    for group in groups:
+        # Those of binary_weights have names: who took it has chosen, also where everything is to be binary.
+        if not group["estimator"].binary or "param_names" in group:
+            continue
+        vectors = sum(parameter.dim() < 2 for parameter in group["params"])
+        if 0 < vectors < len(group["params"]):  # vectors alone are hardly a network's
+            warn_user(
+                f"{vectors} of {len(group['params'])} parameters that are to be binary have fewer than 2 dimensions, "
+                "as biases and norms have: adaste.binary_weights(model) leaves these real; its include='*' takes all, "
+                "if that is meant"
+            )
+
+
+def check_devices(groups: list[dict[str, Any]]) -> torch.device:
+    """The one device on which a capturable optimizer keeps its step count."""
+    devices: set[torch.device] = {parameter.device for group in groups for parameter in group["params"]}
+    if len(devices) != 1:
+        raise ValueError(
+            f"capturable=True and compile=True need all weights on one device, got {sorted(map(str, devices))}"
+        )
+    return devices.pop()
+
+
+def check_not_rounded(rounded: bool, what: str) -> None:
+    """A call that changes weights."""
+    if rounded:
+        raise RuntimeError(
+            f"{what} inside binarized(): the weights are rounded there and those of before will be put back; "
+            "leave the block first"
+        )

@@ -7,40 +7,59 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo as untraced
 from torch.optim import Optimizer
 
-from adaste._util.compiling import untraced
 from adaste._util.warnings import warn_user
 from adaste.estimators import Estimator
 from adaste.estimators.schedules import Schedule, at_step
-from adaste.optim.compiled_step import CompiledStep
-from adaste.optim.external_writes import Writes, warn_of_lost
-from adaste.optim.guards import GradientGuard
-from adaste.optim.norm_statistics import MOST_BATCHES, norms_in_use, reestimate_norms
-from adaste.optim.parameters import TrainedParameter, parameters_of, planned
-from adaste.optim.refusals import (
+from adaste.optim.fused import RULES, CompiledStep
+from adaste.optim.guards import (
+    GradientGuard,
+    WriteTracker,
     check_base,
     check_devices,
     check_group,
     check_made,
     check_not_rounded,
     check_output_axes,
-    check_state,
+    warn_of_lost,
     warn_of_vectors,
 )
-from adaste.optim.rules import RULES
-from adaste.optim.settings import adopt, base_group, keep_rates, loaded_group, mirror, saved_group, show_changes
-from adaste.optim.sharding import forget_gathered, local
+from adaste.optim.norm_statistics import MOST_BATCHES, norms_in_use, reestimate_norms
 from adaste.optim.state import (
+    adopt,
+    base_group,
     base_state,
     changed_by,
+    check_state,
     first_state,
+    forget_gathered,
+    keep_rates,
+    loaded_group,
+    local,
+    mirror,
     new_state,
     outside_parameters,
+    saved_group,
     saved_state,
+    show_changes,
     states_in_order,
 )
-from adaste.optim.step import Method, Moment, StepPart, moments_at, reference_step, two_moments
+from adaste.optim.step import (
+    EagerStep,
+    Method,
+    Moment,
+    Part,
+    dense_grad,
+    moments_at,
+    parts_in,
+    placed_moments,
+    two_moments,
+)
+
+# torch's compiler would drop what a method writes into attributes, as a count of steps: `untraced` ones are called as
+# they are. This decorator of torch's own optimizers loads the compiler, which takes seconds, at the first call only.
 
 
 class LatentOptimizer(Optimizer):
@@ -115,7 +134,7 @@ class LatentOptimizer(Optimizer):
         """Name and latent of every binary weight, one number per weight."""
         for parameter, estimator in self._with_estimators(self._parameters()):
             if estimator.binary:
-                yield parameter.name, estimator.position(local(parameter.latent.detach()))
+                yield parameter.name, estimator.position(parameter.latent.detach())
 
     @torch.no_grad()
     def signs(self) -> Iterator[Tensor]:
@@ -129,7 +148,7 @@ class LatentOptimizer(Optimizer):
         """Whether any weight the network computes with differs from the one it would be exported with."""
         # One after the other: they may lie on several devices.
         return any(
-            not torch.equal(local(parameter.weight), parameter.exported(estimator))
+            not torch.equal(parameter.weight, parameter.exported(estimator))
             for parameter, estimator in self._with_estimators(self._parameters())
         )
 
@@ -142,7 +161,7 @@ class LatentOptimizer(Optimizer):
         if "output_axes" in group:
             group["output_axes"] = tuple(group["output_axes"])
         method = {**self.defaults, **group}
-        known: dict[Tensor, str] = {each.weight: each.name for each in self._parameters()}
+        known: dict[Tensor, str] = {each.parameter: each.name for each in self._parameters()}
         check_group(group["params"], method["estimator"], method["averaging"], known)
         check_output_axes(method)
         super().add_param_group(group)
@@ -180,9 +199,9 @@ class LatentOptimizer(Optimizer):
             moments, parts = self._plan(moving, names=[each.name for each in parameters])
             self._keep_rates()
             suits = self._compile and parts and self._compiled.suits(self.base, self.param_groups, moving)
-            if not (suits and self._compiled.step(self.base, self.param_groups, moving, moments, parts, self._steps)):
+            if not (suits and self._compiled.step(self.base, self.param_groups, moments, parts, self._steps)):
                 self._mirror_settings()
-                reference_step(self.base, moments, parts)
+                self._eager.step(self.base, moments, parts)
                 if not self._compile:  # those that can be compiled change none
                     show_changes(self.param_groups, self.base.param_groups)
                 self._steps += 1
@@ -251,7 +270,7 @@ class LatentOptimizer(Optimizer):
         among, around = outside_parameters(kept)
         of_base = kept["state"] if begun else first_state(self.base)
         parameters = list(self._parameters())
-        states = {each.slot: saved_state(each.state, of_base.get(each.slot, {})) for each in parameters}
+        states = {each.slot: saved_state(self.state[each.parameter], of_base.get(each.slot, {})) for each in parameters}
         packed: dict[str, Any] = {
             **around,
             "state": {**states, **among},
@@ -275,11 +294,11 @@ class LatentOptimizer(Optimizer):
         state_dict = changed_by(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
         groups, saved = state_dict["param_groups"], states_in_order(state_dict)
         parameters = list(self._parameters())
-        named = [(each.name, each.state) for each in parameters]
+        named = [(each.name, self.state[each.parameter]) for each in parameters]
         check_state(groups, saved, self.param_groups, named, self._kind_of_base)
         self.param_groups = [loaded_group(group, own) for group, own in zip(groups, self.param_groups, strict=True)]
         for parameter in parameters:
-            for name, tensor in parameter.state.items():
+            for name, tensor in self.state[parameter.parameter].items():
                 local(tensor).copy_(local(saved[parameter.slot][name]))
         self._mirror_settings()
         steps = groups[0]["steps"]
@@ -308,17 +327,18 @@ class LatentOptimizer(Optimizer):
     def _equip(self) -> None:
         """Make all that lives as long as this object and is no part of its state."""
         self._guard = GradientGuard()
+        self._eager = EagerStep()
         self._compiled = CompiledStep()
-        self._writes = Writes()
+        self._writes = WriteTracker()
         self._rates: dict[int, Tensor] = {}
         self._rounded = False
         self._reestimated_at = 0
         self._warned_of_statistics = False
 
-    def _parameters(self) -> Iterator[TrainedParameter]:
-        return parameters_of(self.param_groups, self.state)
+    def _parameters(self) -> Iterator[Part]:
+        return parts_in(self.param_groups, self.state)
 
-    def _with_estimators(self, parameters: Iterable[TrainedParameter]) -> Iterator[tuple[TrainedParameter, Estimator]]:
+    def _with_estimators(self, parameters: Iterable[Part]) -> Iterator[tuple[Part, Estimator]]:
         """Each parameter with its method at the current step."""
         for parameter in parameters:
             estimator = at_step(self.param_groups[parameter.group]["estimator"], self._steps)
@@ -340,43 +360,44 @@ class LatentOptimizer(Optimizer):
 
     @untraced
     @torch.no_grad()
-    def _kept_weights(self, model: nn.Module | None) -> list[tuple[TrainedParameter, Tensor]]:
+    def _kept_weights(self, model: nn.Module | None) -> list[tuple[Part, Tensor]]:
         """All weights with copies of them, before others are written for a while."""
         self.check_gradients()
         forget_gathered(model)
         parameters = list(self._parameters())
         if not self._rounded:
             warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))
-        return [(each, local(each.weight).clone()) for each in parameters]
+        return [(each, each.weight.clone()) for each in parameters]
 
     @untraced
     @torch.no_grad()
     def _round_weights(self) -> None:
         self._rounded = True
         for parameter, estimator in self._with_estimators(self._parameters()):
-            local(parameter.weight).copy_(parameter.exported(estimator))
+            parameter.weight.copy_(parameter.exported(estimator))
 
     @untraced
     @torch.no_grad()
-    def _put_back(self, kept: list[tuple[TrainedParameter, Tensor]], model: nn.Module | None, *, rounded: bool) -> None:
+    def _put_back(self, kept: list[tuple[Part, Tensor]], model: nn.Module | None, *, rounded: bool) -> None:
         self._rounded = rounded
         for parameter, weight in kept:
-            local(parameter.weight).copy_(weight)
+            parameter.weight.copy_(weight)
         self._writes.accept(parameter for parameter, _ in kept)
         forget_gathered(model)
 
     @torch.no_grad()
-    def _write_weights(self, parameters: Iterable[TrainedParameter], *, unless_close: bool = False) -> None:
+    def _write_weights(self, parameters: Iterable[Part], *, unless_close: bool = False) -> None:
         for parameter, estimator in self._with_estimators(parameters):
             parameter.write_weight(estimator, unless_close=unless_close)
 
-    def _plan(self, moving: list[TrainedParameter], names: list[str]) -> tuple[list[Moment], list[StepPart]]:
+    def _plan(self, moving: list[Part], names: list[str]) -> tuple[list[Moment], list[Part]]:
         """What a step needs to know, for the parameters that have a gradient; `names` are those of all."""
-        grads = [each.grad for each in moving]
+        grads = [dense_grad(each) for each in moving]
         norms = self._guard.inspect(grads, [each.slot for each in moving], names)
+        parts = [each._replace(grad=grad, norm=norm) for each, grad, norm in zip(moving, grads, norms, strict=True)]
         methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
         moments = moments_at(methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
-        return planned(moving, grads, norms, moments)
+        return placed_moments(parts, moments)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return base_group(group, self._latents_of(group))

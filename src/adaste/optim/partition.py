@@ -11,7 +11,7 @@ from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 from adaste._util.checks import listed, matches, no_match
 from adaste._util.warnings import warn_user
 from adaste.estimators import FullPrecision
-from adaste.estimators.output_axis import FIRST, OutputAxis
+from adaste.estimators.base import FIRST, OutputAxis
 
 Predicate = Callable[[str, nn.Parameter], bool]
 Selector = str | Predicate | Iterable[str | Predicate]

@@ -1,23 +1,34 @@
-"""One optimizer step, twice: as it is defined, and as one fused pass over memory. Tests hold the two equal.
+"""One optimizer step as it is made without a compiler: for any base optimizer, and for many parameters at once.
 
-Both are called where no gradients are recorded.
+It computes, to the bit, what the definition in `adaste.estimators.base` says for one parameter after the other.
+Functions that are element-wise need not know parameters: they are called for blocks of elements. On a CPU these are so
+small that all that is computed from them stays in its cache; on a GPU they are so large that few kernels are launched.
+Everything here is called where no gradients are recorded.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from adaste._util.compiling import own_copy
 from adaste.estimators import Estimator
+from adaste.estimators.base import FIRST, OutputAxis, Piece
 from adaste.estimators.schedules import Scalar, Schedule, Scheduled, at_step, now, schedules_in
-from adaste.optim.rules import Rule
-from adaste.optim.sharding import like_shard
+from adaste.optim.state import first_element, like_shard, local
 
-T = TypeVar("T")
+SMALL = 2**17
+"""Elements of a block on a CPU: what is computed from them stays in the cache of one core."""
+
+LARGE = 2**24
+"""Elements of a block of several parameters on a GPU: few launches, and temporary memory that is small enough."""
+
+_ROWS = torch.contiguous_format
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
 TwoMoments = Callable[[list[Schedule], int | Tensor], tuple[list[Scalar], list[Scalar]]]
 
 
@@ -36,96 +47,135 @@ class Moment(NamedTuple):
     after: Method
 
 
-class StepPart(NamedTuple):
-    """One parameter's part of a step; tensors are the shards of this rank and are changed in place."""
+class Part(NamedTuple):
+    """One parameter with all that belongs to it; tensors are the shards of this rank and are changed in place."""
 
+    slot: int
+    name: str
     group: int
-    moment: int
-    """Its place among the moments of the step; parameters that draw no random numbers share one."""
+    parameter: nn.Parameter
+    """The network's."""
+    owner: nn.Parameter
+    """The base optimizer's, whose shard `latent` is."""
+    axis: OutputAxis
     weight: Tensor
-    grad: Tensor
     latent: Tensor
-    owner: Tensor
-    """The parameter of the base optimizer whose shard `latent` is."""
     average: Tensor | None
     mass: Tensor | None
-    norm: Tensor | None
+    grad: Tensor | None = None
+    """dl/dw, where the parameter moves in this step; dense, also where the network's is sparse."""
+    norm: Tensor | None = None
     """On a GPU: the largest |g|, to tell whether the gradient is finite. None where that is known."""
+    moment: int = 0
+    """The place of its method among the moments of the step."""
+
+    @property
+    def moves(self) -> bool:
+        return self.parameter.grad is not None
+
+    def placed(self, estimator: Estimator) -> Estimator:
+        """Return the estimator with the random numbers and the output channels of this parameter."""
+        return estimator.on_parameter(self.slot, first_element(self.parameter), self.axis)
 
     def keep(self, old: Tensor | float, new: Tensor) -> Tensor:
-        """`new`, but `old` where the gradient of this parameter is not finite."""
+        """Return `new`, but `old` where the gradient of this parameter is not finite."""
         return new if self.norm is None else torch.where(self.norm.isfinite(), new, old)
 
+    @property
+    def is_vector(self) -> bool:
+        """Whether all its tensors have their elements in the same order and without gaps, one for each weight."""
+        weight, latent, average = self.weight, self.latent, self.average
+        dense = weight.is_contiguous() or weight.is_contiguous(memory_format=_CHANNELS_LAST.get(weight.dim(), _ROWS))
+        return (
+            dense
+            and (latent.shape, latent.stride()) == (weight.shape, weight.stride())
+            and (average is None or average.stride() == weight.stride())
+        )
 
-def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple[Tensor, Tensor]:
-    """The exponential average of the gradient, free of bias at every step, also where the rate changes:
+    def as_vector(self) -> "Part":
+        """Return the same part with tensors of one dimension, which share memory with its own."""
+        grad = cast("Tensor", self.grad)
+        if grad.stride() != self.weight.stride():
+            grad = torch.empty_like(self.weight, dtype=grad.dtype).copy_(grad)
+        return self._replace(
+            weight=_vector(self.weight),
+            latent=_vector(self.latent),
+            grad=_vector(grad),
+            average=None if self.average is None else _vector(self.average),
+        )
 
-    mass <- rate mass + (1 - rate), average <- average + (g - average) (1 - rate) / mass.
+    def exported(self, estimator: Estimator) -> Tensor:
+        """Return the weights of this parameter as they would be exported."""
+        return estimator.binarize(self.latent, self.weight.to(self.latent.dtype)).to(self.weight.dtype)
+
+    def write_weight(self, estimator: Estimator, *, unless_close: bool = False) -> None:
+        """Give the network weight(theta, w); a weight that agrees up to rounding may be left alone, to the last bit."""
+        new = estimator.weight(self.latent, self.weight.to(self.latent.dtype)).to(self.weight.dtype)
+        if not (unless_close and torch.allclose(self.weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
+            self.weight.copy_(new)
+
+
+def parts_in(groups: Sequence[Mapping[str, Any]], state: Mapping[Tensor, dict[str, Any]]) -> Iterator[Part]:
+    """Yield all parameters of an optimizer's groups, in order."""
+    slot = 0
+    for index, group in enumerate(groups):
+        names = group.get("param_names") or [f"parameter {i} of group {index}" for i in range(len(group["params"]))]
+        for name, parameter, axis in zip(names, group["params"], output_axes(group), strict=True):
+            own = state[parameter]
+            average = local(own["average"]) if "average" in own else None
+            yield Part(
+                slot=slot,
+                name=name,
+                group=index,
+                parameter=parameter,
+                owner=own["latent"],
+                axis=axis,
+                weight=local(parameter),
+                latent=local(own["latent"]),
+                average=average,
+                mass=own.get("mass"),
+            )
+            slot += 1
+
+
+def output_axes(group: Mapping[str, Any]) -> Sequence[OutputAxis]:
+    """Return where each parameter of a group has its output channels."""
+    return group.get("output_axes") or [FIRST] * len(group["params"])
+
+
+def dense_grad(part: Part) -> Tensor:
+    """Return the gradient of a part that moves; those of embeddings may be sparse."""
+    grad = local(cast("Tensor", part.parameter.grad))
+    return grad.to_dense() if grad.is_sparse else grad
+
+
+def placed_moments(parts: Sequence[Part], groups: Sequence[Moment]) -> tuple[list[Moment], list[Part]]:
+    """Return moments and parts that know theirs: that of the group, one for each other place of output channels in it,
+    or one's own for a parameter that draws random numbers.
     """
-    mass = rate * mass + (1 - rate)
-    return average + (grad - average) * ((1 - rate) / mass), mass
-
-
-def reference_step(base: Optimizer, moments: list[Moment], parts: list[StepPart]) -> None:
-    """The step as it is defined, one function after the other, for any base optimizer."""
-    before = [part.latent if part.norm is None else part.latent.clone() for part in parts]
+    moments, placed = list(groups), []
+    draws = [moment.now.estimator.draws for moment in groups]
+    shared = {(place, FIRST): place for place, draw in enumerate(draws) if not draw}
     for part in parts:
-        method = moments[part.moment].now
-        weight = part.weight.to(part.latent.dtype)
-        grad = _averaged_in_place(part, method)
-        part.latent.copy_(method.estimator.carry(part.latent, weight))
-        # Here and not in backward: the slope is not linear, it must see the gradient of the whole batch.
-        slope = method.estimator.gradient(grad, part.latent, weight)
-        part.owner.grad = like_shard(part.keep(0.0, slope), part.owner)
-    base.step()
-    base.zero_grad()
-    for part, old in zip(parts, before, strict=True):
-        moment = moments[part.moment]
-        weight = part.weight.to(part.latent.dtype)
-        part.latent.copy_(part.keep(old, moment.now.estimator.settle(part.latent, weight)))
-        part.weight.copy_(moment.after.estimator.weight(part.latent, weight))
-
-
-def fused_step(
-    rule: Rule,
-    settings: list[dict[str, Any]],
-    states: list[dict[str, Tensor]],
-    moments: list[Moment],
-    parts: list[StepPart],
-    steps: Tensor,
-) -> None:
-    """The same with the base optimizer's rule as a pure function, so that the compiler sees all of it at once.
-
-    It counts the step, too.
-    """
-    for state, part in zip(states, parts, strict=True):
-        method, after = moments[part.moment]
-        weight = part.weight.to(part.latent.dtype)
-        grad = _averaged_in_place(part, method)
-        start = method.estimator.carry(part.latent, weight)
-        slope = method.estimator.gradient(grad, start, weight)
-        moved, advanced = rule.advance(start, slope, state, settings[part.group])
-        part.latent.copy_(part.keep(part.latent, method.estimator.settle(moved, weight)))
-        part.weight.copy_(after.estimator.weight(part.latent, weight))
-        for name, value in advanced.items():
-            state[name].copy_(part.keep(state[name], value))
-    steps.add_(1)
-
-
-def compiled(function: Callable[..., T], steps: int | Tensor) -> Callable[..., T]:
-    """`function`, compiled for one optimizer, whose count of steps is where its parameters are."""
-    # The parameters are independent of each other: on a GPU a few kernels can serve them all. On CPUs torch 2.6 fails.
-    on_gpu = isinstance(steps, Tensor) and steps.is_cuda
-    return torch.compile(own_copy(function), fullgraph=True, dynamic=False, options={"combo_kernels": on_gpu})
+        place = shared.get((part.group, part.axis))
+        if place is None:
+            place = len(moments)
+            moments.append(
+                Moment(*(replace(each, estimator=part.placed(each.estimator)) for each in groups[part.group]))
+            )
+            if not draws[part.group]:
+                shared[part.group, part.axis] = place
+        placed.append(part._replace(moment=place))
+    return moments, placed
 
 
 def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
-    """What schedules are at a step and at the next."""
+    """Return what schedules are at a step and at the next."""
     return [schedule.at(step) for schedule in schedules], [schedule.at(step + 1) for schedule in schedules]
 
 
 def moments_at(methods: list[Method], step: int | Tensor, evaluate: TwoMoments) -> list[Moment]:
-    """Each method at a step and at the next; `evaluate` is `two_moments`, compiled or not."""
+    """Return each method at a step and at the next; `evaluate` is `two_moments`, compiled or not."""
     if all(at_step(method, 0) is method for method in methods):
         return [Moment(method, method) for method in methods]  # nothing depends on the step
     schedules = [schedule for method in methods for schedule in schedules_in(method)]
@@ -134,11 +184,211 @@ def moments_at(methods: list[Method], step: int | Tensor, evaluate: TwoMoments) 
     return [Moment(at_step(method, step, at_once), at_step(method, following, after)) for method in methods]
 
 
-def _averaged_in_place(part: StepPart, method: Method) -> Tensor:
-    grad = part.grad.to(part.latent.dtype)
-    if part.average is None or part.mass is None:
-        return grad
-    average, mass = averaged(grad, part.average, part.mass, now(method.averaging))
-    part.average.copy_(part.keep(part.average, average))
-    part.mass.copy_(part.keep(part.mass, mass))
-    return average
+def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple[Tensor, Tensor]:
+    """Return the exponential average of the gradient and its mass, free of bias at every step, also where the rate
+    changes:
+
+    mass <- rate mass + (1 - rate), average <- average + (g - average) (1 - rate) / mass.
+    """
+    mass = advanced_mass(mass, rate)
+    return average + (grad - average) * ((1 - rate) / mass), mass
+
+
+def advanced_mass(mass: Tensor, rate: Scalar) -> Tensor:
+    """Return the mass of an average after one more gradient."""
+    return rate * mass + (1 - rate)
+
+
+class EagerStep:
+    """The step of one optimizer, and the memory it keeps for the next."""
+
+    def __init__(self) -> None:
+        # Gradients of latents that are made block by block: on a CPU fresh memory costs as much as all the rest.
+        self._slopes: dict[int, Tensor] = {}
+
+    def step(self, base: Optimizer, moments: Sequence[Moment], parts: Sequence[Part]) -> None:
+        """Make one step of parts that all have a gradient."""
+        _advance_masses(moments, parts)
+        blocks = list(self._blocks(moments, parts))
+        for block in blocks:
+            block.begin()
+        base.step()
+        base.zero_grad()
+        for block in blocks:
+            block.end()
+
+    def _blocks(self, moments: Sequence[Moment], parts: Sequence[Part]) -> Iterator["Block"]:
+        """Yield blocks that together hold all elements: each of many parts, of one, or of a piece of one."""
+        elementwise = {group for group in {part.group for part in parts} if moments[group].now.estimator.elementwise}
+        alike: dict[Any, list[Part]] = {}
+        for part in parts:
+            if part.group in elementwise and part.is_vector:
+                like = part.latent
+                kind = part.group, like.device, like.dtype, part.weight.dtype, part.average is None, part.norm is None
+                alike.setdefault(kind, []).append(part)
+            else:
+                yield Block(moments[part.moment], [part])
+        for same in alike.values():
+            on_cpu = same[0].latent.device.type == "cpu"
+            for some in _packed(same, SMALL if on_cpu else LARGE):
+                pieces = [Piece(part.weight.shape, part.axis, part.weight.numel()) for part in some]
+                moment = Moment(
+                    *(replace(each, estimator=each.estimator.on_pieces(pieces)) for each in moments[same[0].group])
+                )
+                vectors = [part.as_vector() for part in some]
+                if on_cpu and vectors[0].latent.numel() > SMALL:
+                    yield from self._divided(moment, vectors[0])
+                else:
+                    yield Block(moment, vectors)
+
+    def _divided(self, moment: Moment, part: Part) -> Iterator["Block"]:
+        """Yield blocks that are pieces of one part, which get their places in the gradient of its latent."""
+        grad = cast("Tensor", part.grad)
+        tensors = part.weight, part.latent, grad, part.average
+        split = [repeat(None) if each is None else torch.split(each, SMALL) for each in tensors]
+        leaves_gradients = type(moment.now.estimator).gradient is Estimator.gradient
+        if leaves_gradients and part.average is part.norm is None and grad.dtype == part.latent.dtype:
+            slope, slopes = grad, split[2]
+        else:
+            kept = self._slopes.get(part.slot)
+            fits = kept is not None and (kept.shape, kept.dtype) == (part.latent.shape, part.latent.dtype)
+            slope = kept if kept is not None and fits else torch.empty_like(part.latent)
+            self._slopes[part.slot] = slope
+            slopes = torch.split(slope, SMALL)
+        _give(part, slope)
+        for weight, latent, gradient, average, own in zip(*split, slopes, strict=False):
+            piece = part._replace(weight=weight, latent=latent, grad=gradient, average=average)
+            yield Block(moment, [piece], own)
+
+
+class Block:
+    """Elements of parameters for which one call of each function of their method serves.
+
+    A block of several parts gathers their elements in vectors; that of a single one works on its tensors as they are.
+    """
+
+    def __init__(self, moment: Moment, parts: Sequence[Part], slope: Tensor | None = None) -> None:
+        self._moment, self._parts = moment, parts
+        self._slope = slope
+        # Where a GPU may have met a gradient that is not finite: which are finite, and the latents of before.
+        self._finite: Tensor | None = None
+        self._before: Tensor | None = None
+
+    def begin(self) -> None:
+        """Give the base optimizer the latents that the step starts from, and their gradients."""
+        method = self._moment.now
+        latent, weight = self._latent(), self._weight()
+        grad = _read([cast("Tensor", part.grad) for part in self._parts]).to(latent.dtype)
+        if self._parts[0].norm is not None:
+            self._finite = self._expanded([cast("Tensor", part.norm) for part in self._parts], torch.isfinite)
+            self._before = latent.clone() if len(self._parts) == 1 else latent
+        if self._parts[0].average is not None:
+            grad = self._averaged(grad, now(method.averaging))
+        start = method.estimator.carry(latent, weight)
+        if start is not latent:
+            _write([part.latent for part in self._parts], start)
+        # Here and not in backward: the slope is not linear, it must see the gradient of the whole batch.
+        slope = method.estimator.gradient(grad, start, weight)
+        slope = self._kept(0.0, slope)
+        if self._slope is None:
+            for part, own in zip(self._parts, _split(slope, [part.latent for part in self._parts]), strict=True):
+                _give(part, own)
+        elif slope is not self._slope:
+            self._slope.copy_(slope)
+
+    def end(self) -> None:
+        """Give latents and weights what the step ends with."""
+        latent, weight = self._latent(), self._weight()
+        settled = self._moment.now.estimator.settle(latent, weight)
+        if self._before is not None:
+            settled = self._kept(self._before, settled)
+        if settled is not latent:
+            _write([part.latent for part in self._parts], settled)
+        _write([part.weight for part in self._parts], self._moment.after.estimator.weight(settled, weight))
+
+    def _latent(self) -> Tensor:
+        return _read([part.latent for part in self._parts])
+
+    def _weight(self) -> Tensor:
+        return _read([part.weight for part in self._parts]).to(self._parts[0].latent.dtype)
+
+    def _averaged(self, grad: Tensor, rate: Scalar) -> Tensor:
+        averages = [cast("Tensor", part.average) for part in self._parts]
+        old = _read(averages)
+        masses = [cast("Tensor", part.mass) for part in self._parts]
+        new = old + (grad - old) * self._expanded(masses, lambda mass: (1 - rate) / mass)
+        _write(averages, self._kept(old, new))
+        return new
+
+    def _kept(self, old: Tensor | float, new: Tensor) -> Tensor:
+        """Return `new`, but `old` in parameters whose gradient is not finite."""
+        return new if self._finite is None else torch.where(self._finite, new, old)
+
+    def _expanded(self, numbers: Sequence[Tensor], function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return a function of numbers that belong to the parts, so that it broadcasts to their elements."""
+        if len(numbers) == 1:
+            return function(numbers[0])
+        counts = [part.latent.numel() for part in self._parts]
+        # Not copied from the host, which would wait for the device and cannot be captured in a CUDA graph.
+        repeats = torch.ones(len(counts), dtype=torch.int64, device=numbers[0].device)
+        torch._foreach_mul_(repeats.unbind(), counts)
+        return function(torch.stack(list(numbers))).repeat_interleave(repeats, output_size=sum(counts))
+
+
+def _give(part: Part, slope: Tensor) -> None:
+    """Give the base optimizer the gradient of a latent, which may be a vector."""
+    like = local(part.owner)
+    if slope.dim() != like.dim():
+        slope = slope.as_strided(like.shape, like.stride(), slope.storage_offset())
+    part.owner.grad = like_shard(slope, part.owner)
+
+
+def _advance_masses(moments: Sequence[Moment], parts: Sequence[Part]) -> None:
+    """Advance the masses of all averages: those of a group at once, for each is a single number."""
+    alike: dict[Any, list[Part]] = {}
+    for part in parts:
+        if part.mass is not None:
+            alike.setdefault((part.group, part.mass.device, part.mass.dtype, part.norm is None), []).append(part)
+    for same in alike.values():
+        masses = [cast("Tensor", part.mass) for part in same]
+        old = torch.stack(masses)
+        new = advanced_mass(old, now(moments[same[0].group].now.averaging))
+        if same[0].norm is not None:
+            norms = torch.stack([cast("Tensor", part.norm) for part in same])
+            new = torch.where(norms.isfinite(), new, old)
+        torch._foreach_copy_(masses, new.unbind())
+
+
+def _packed(parts: Iterable[Part], most: int) -> Iterator[list[Part]]:
+    """Yield parts in order, as many at a time as have `most` elements together, or a single one with more."""
+    some: list[Part] = []
+    count = 0
+    for part in parts:
+        if some and count + part.latent.numel() > most:
+            yield some
+            some, count = [], 0
+        some.append(part)
+        count += part.latent.numel()
+    yield some
+
+
+def _vector(tensor: Tensor) -> Tensor:
+    """Return all elements of a tensor without gaps, in the order in which they lie in memory."""
+    return tensor.as_strided((tensor.numel(),), (1,))
+
+
+def _read(tensors: Sequence[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))
+
+
+def _write(tensors: Sequence[Tensor], values: Tensor) -> None:
+    if len(tensors) == 1:
+        tensors[0].copy_(values)
+    else:
+        torch._foreach_copy_(list(tensors), _split(values.to(tensors[0].dtype), tensors))
+
+
+def _split(values: Tensor, like: Sequence[Tensor]) -> list[Tensor] | tuple[Tensor, ...]:
+    if len(like) == 1:
+        return [values]
+    return torch.split(values, [tensor.numel() for tensor in like])

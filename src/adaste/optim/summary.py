@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from adaste.estimators import Estimator
-from adaste.estimators.output_axis import OutputAxis
+from adaste.estimators.base import OutputAxis
 from adaste.optim.latent_optimizer import LatentOptimizer
-from adaste.optim.parameters import output_axes
 from adaste.optim.partition import Matrix, weight_matrices
-from adaste.optim.sharding import forget_gathered, whole
+from adaste.optim.state import forget_gathered, whole
+from adaste.optim.step import output_axes
 
 
 @dataclass(frozen=True)

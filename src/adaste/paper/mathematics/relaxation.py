@@ -21,7 +21,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from adaste.estimators.finite_difference import FixedSpacing
+from adaste.estimators.adaste import FixedSpacing
 from adaste.estimators.maps import DoubleWell, ForwardMap, same_sign
 from adaste.estimators.schedules import Scalar, now
 
