@@ -14,6 +14,7 @@ import adaste
 from adaste import AdaSTE, BinaryConnect, FullPrecision, LatentOptimizer
 from adaste.estimators import ChannelMean, FanIn, Scaled
 from adaste.estimators.base import OutputAxis
+from adaste.estimators.noise import Noise
 from adaste.optim import step as step_module
 from support.literal_step import bits, taken_literally
 from support.methods import Method, every_method
@@ -181,15 +182,26 @@ def test_the_gradient_of_the_network_is_left_as_it_was() -> None:
         assert all(torch.equal(weight.grad, old) for weight, old in zip(weights, before, strict=True))
 
 
-def test_an_estimator_that_looks_at_whole_weights_sees_them_if_it_says_so() -> None:
+def test_an_estimator_that_does_not_say_that_it_is_element_wise_sees_whole_weights() -> None:
     class Centred(BinaryConnect):
-        elementwise = False
-
         def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
             assert tuple(grad.shape) in SHAPES
             return grad - latent.mean()
 
     assert_steps_are_literal(partial(LatentOptimizer, base=partial(torch.optim.SGD, lr=0.1), estimator=Centred()))
+
+
+@pytest.mark.parametrize("estimator", [AdaSTE(), Scaled(BinaryConnect(), FanIn())], ids=str)
+def test_estimators_of_this_package_take_blocks(estimator) -> None:
+    assert estimator.takes_blocks
+
+
+def test_a_part_that_is_not_element_wise_keeps_the_whole_from_blocks() -> None:
+    class Centred(BinaryConnect): ...
+
+    assert not Scaled(Centred(), FanIn()).takes_blocks
+    assert not Scaled(BinaryConnect(), ChannelMean()).takes_blocks
+    assert not BinaryConnect(noise=Noise(0)).takes_blocks
 
 
 class Launches(TorchDispatchMode):
@@ -223,6 +235,8 @@ def test_a_step_of_many_parameters_takes_few_calls_of_an_estimator() -> None:
     calls = []
 
     class Counted(BinaryConnect):
+        elementwise = True
+
         def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
             calls.append(grad.numel())
             return grad

@@ -1,5 +1,7 @@
 """What the guard remembers of gradients it cannot wait for."""
 
+import pickle
+
 import pytest
 import torch
 
@@ -34,3 +36,9 @@ def test_what_was_met_before_a_state_was_loaded_is_no_news() -> None:
 
 def test_many_names_are_shortened() -> None:
     assert "and 3 more" in str(NonFiniteGradientError([f"layer{index}" for index in range(8)]))
+
+
+def test_the_error_arrives_whole_from_another_process() -> None:
+    error = pickle.loads(pickle.dumps(NonFiniteGradientError(["a.weight", "b.weight"])))
+    assert error.names == ["a.weight", "b.weight"]
+    assert str(error).startswith("the gradient of a.weight, b.weight held NaN")

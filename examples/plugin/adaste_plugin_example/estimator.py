@@ -1,6 +1,7 @@
 """A method of training binary weights: a straight-through estimator whose signs are slow to flip."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ class SlowSign(Estimator):
     Args:
         threshold: how far beyond zero a latent must go for its weight to flip.
     """
+
+    elementwise: ClassVar[bool] = True
 
     threshold: float = 0.01
 

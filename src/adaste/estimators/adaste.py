@@ -88,6 +88,8 @@ class AdaptiveSpacing(Spacing):
 class FiniteDifference(Estimator):
     """w = s(theta), d = (s(theta) - s(theta - beta g)) / beta for a chosen map and spacing."""
 
+    elementwise: ClassVar[bool] = True
+
     map: ForwardMap = DoubleWell()
     spacing: Spacing = AdaptiveSpacing()
 
@@ -203,6 +205,8 @@ class AdaSTE(Estimator):
             leaves all signs as they are; released-code dynamics use it to keep latents of order one.
     start   if given, latents start at +-start with the signs of the network's weights.
     """
+
+    elementwise: ClassVar[bool] = True
 
     mu: Scheduled = 100.0
     alpha: float = 0.01

@@ -107,6 +107,15 @@ class Estimator(ABC):
     binary: ClassVar[bool] = True
     """Whether `binarize` gives weights of one bit."""
 
+    elementwise: ClassVar[bool] = False
+    """Whether each element of all results depends on the same element of the arguments alone, in every bit. Every class
+    says so itself: the step then calls its functions for parts of weights, or for several weights at once.
+    """
+
+    def __init_subclass__(cls) -> None:
+        # Not inherited: a function that a class adds may look at a whole weight, as a mean over a layer does.
+        cls.elementwise = vars(cls).get("elementwise", False)
+
     def latent(self, weight: Tensor) -> Tensor:
         """The theta of the start, from the network's own initial weights."""
         return weight.clone()
@@ -152,18 +161,17 @@ class Estimator(ABC):
         return self.on_parameter(0, 0) is not self
 
     @property
-    def elementwise(self) -> bool:
-        """Whether each element of its results depends on the same element of its arguments alone, in every bit.
-
-        A step may then call its functions for parts of parameters, or for several parameters at once. An estimator
-        whose functions look at a whole weight, as a mean over a layer does, must return False.
-        """
-        return not any(
-            isinstance(part, Noise) or (isinstance(part, Oriented) and not part.is_constant) for part in parts_of(self)
+    def takes_blocks(self) -> bool:
+        """Whether it and all its parts are element-wise, also in that they draw no numbers and measure no weights."""
+        return all(
+            part.elementwise
+            if isinstance(part, Estimator)
+            else not (isinstance(part, Noise) or (isinstance(part, Oriented) and not part.is_constant))
+            for part in parts_of(self)
         )
 
     def on_pieces(self, pieces: Sequence[Piece]) -> Self:
-        """Return the same method for a vector of these pieces; only for one that is `elementwise`."""
+        """Return the same method for a vector of these pieces; only for one that `takes_blocks`."""
         return transform(self, lambda part: part.on_pieces(pieces) if isinstance(part, Oriented) else part)
 
     def on_parameter(self, index: int, first_element: int, axis: OutputAxis = FIRST) -> Self:
@@ -197,6 +205,7 @@ class FullPrecision(Estimator):
     """w = theta. For reference runs, and for the parameters that stay real."""
 
     binary: ClassVar[bool] = False
+    elementwise: ClassVar[bool] = True
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         return latent

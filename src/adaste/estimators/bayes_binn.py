@@ -1,6 +1,7 @@
 """BayesBiNN (Meng et al. 2020): the Bayesian learning rule for Bernoulli weights, with the concrete relaxation."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -36,6 +37,8 @@ class BayesBiNN(Estimator):
     prior       natural parameter of the prior.
     start       latents start at +-start with the signs of the network's weights.
     """
+
+    elementwise: ClassVar[bool] = True
 
     train_size: float
     temperature: Scheduled = 1e-10

@@ -1,6 +1,7 @@
 """BinaryRelax (Yin et al. 2018): a blend of the real and the binary weight that moves to the binary one."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -14,6 +15,8 @@ from adaste.estimators.schedules import Scalar, Scheduled, now
 @dataclass(frozen=True)
 class BinaryRelax(Estimator):
     """w = (1 - share) theta + share v sign(theta), d = g; `share` goes linearly from 0 to 1, v is the scale."""
+
+    elementwise: ClassVar[bool] = True
 
     share: Scheduled = 1.0
     scale: Scale = ChannelMean()

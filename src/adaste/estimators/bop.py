@@ -1,6 +1,7 @@
 """Bop (Helwegen et al. 2019): no latent weights, an average of gradients that flips bits."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ class Bop(Estimator):
     Here theta = -m, and d = g + theta: SGD with lr = gamma is the average. The sign of w survives while the average
     stays on its side or under the threshold.
     """
+
+    elementwise: ClassVar[bool] = True
 
     threshold: Scheduled = 1e-8
 

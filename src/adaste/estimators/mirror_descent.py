@@ -116,6 +116,8 @@ class MirrorDescent(Estimator):
                       +-1 that of a tanh has few digits, in which steps much smaller than 1 are lost.
     """
 
+    elementwise: ClassVar[bool] = True
+
     mirror: Mirror = TanhMirror()
     stable: bool = True
     beta: Scheduled = 1.0
@@ -132,9 +134,9 @@ class MirrorDescent(Estimator):
                 )
 
     @property
-    def elementwise(self) -> bool:
+    def takes_blocks(self) -> bool:
         # On CPUs torch rounds the atanh of a tensor's last elements otherwise than that of the others.
-        return super().elementwise and not self.single_precision
+        return super().takes_blocks and not self.single_precision
 
     def latent(self, weight: Tensor) -> Tensor:
         return self.mirror.latent(weight)

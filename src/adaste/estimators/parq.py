@@ -1,6 +1,7 @@
 """PARQ (Jin et al. 2025): a piecewise-affine map that steepens into the sign function."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ class PARQ(Estimator):
     rho    inverse slope, from 1 to 0 along a `Sigmoid` schedule in the published method.
     scale  v.
     """
+
+    elementwise: ClassVar[bool] = True
 
     rho: Scheduled = 1.0
     scale: Scale = ChannelMean()

@@ -1,6 +1,7 @@
 """Proximal mean-field (Ajanthan et al. 2019): gradient descent on the softmax of two levels per weight."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,6 +22,8 @@ class PMF(Estimator):
     released  d = beta (G - p (p . G)): that of the code of md-bnn.
     original  d = beta (G - q (q . G)) with q = softmax(beta p): that of the code of pmf, which takes the softmax twice.
     """
+
+    elementwise: ClassVar[bool] = True
 
     beta: Scheduled = 1.0
     released: bool = False

@@ -1,7 +1,7 @@
 """ProxQuant (Bai et al. 2019): gradient at the real weights, then a proximal step towards +-1."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 from torch import Tensor
 
@@ -18,6 +18,8 @@ class ProxQuant(Estimator):
     strength  how far one step pulls towards the nearer of -1 and +1; grows linearly in training.
     frozen    from where it is 1 on, weights are +-1 and do not move any more.
     """
+
+    elementwise: ClassVar[bool] = True
 
     strength: Scheduled = 1e-4
     frozen: Scheduled = 0.0

@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -130,6 +130,8 @@ class Scaled(Estimator):
     A scale that depends on theta is held constant in the derivative, and taken from the theta of that moment, measured
     as the inner method says (`Estimator.extent`): between steps and inside of one the scale is the same.
     """
+
+    elementwise: ClassVar[bool] = True
 
     estimator: Estimator
     scale: Scale = FanIn()

@@ -1,6 +1,7 @@
 """Straight-through estimators: BinaryConnect (Courbariaux et al. 2015), which clips latents, and the plain one."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ def round_at_random(latent: Tensor, noise: Noise) -> Tensor:
 @dataclass(frozen=True)
 class BinaryConnect(Estimator):
     """w = sign(theta), d = g, theta clipped to [-1, 1]. With `noise`, w is drawn at random in training."""
+
+    elementwise: ClassVar[bool] = True
 
     noise: Noise | None = None
 
@@ -43,6 +46,8 @@ class StraightThrough(Estimator):
             of gradients, and forget larger initial values only slowly.
     noise   if given, w is drawn at random in training, +1 with probability clip((theta + 1) / 2, 0, 1).
     """
+
+    elementwise: ClassVar[bool] = True
 
     decay: float = 0.0
     window: float | None = None

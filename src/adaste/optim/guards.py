@@ -27,15 +27,22 @@ from adaste.optim.step import Part
 
 
 class NonFiniteGradientError(RuntimeError):
-    """A gradient held NaN or infinite values; that step left the latents of its parameter as they were."""
+    """A gradient held NaN or infinite values; that step left the latents of its parameter as they were.
+
+    Args:
+        names: The parameters with such gradients.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        super().__init__(
-            f"the gradient of {shown} held NaN or infinite values: only finite gradients are allowed; that step left "
-            "their latents unchanged (look at the loss and the learning rate, or use a GradScaler)"
-        )
+        super().__init__(list(names))  # what it is made from, so that it can be sent from one process to another
         self.names = list(names)
+
+    def __str__(self) -> str:
+        more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
+        return (
+            f"the gradient of {', '.join(self.names[:5])}{more} held NaN or infinite values: only finite gradients are "
+            "allowed; that step left their latents unchanged (look at the loss and the learning rate, or use a GradScaler)"
+        )
 
 
 class GradientGuard:

@@ -219,10 +219,10 @@ class EagerStep:
 
     def _blocks(self, moments: Sequence[Moment], parts: Sequence[Part]) -> Iterator["Block"]:
         """Yield blocks that together hold all elements: each of many parts, of one, or of a piece of one."""
-        elementwise = {group for group in {part.group for part in parts} if moments[group].now.estimator.elementwise}
+        in_blocks = {group for group in {part.group for part in parts} if moments[group].now.estimator.takes_blocks}
         alike: dict[Any, list[Part]] = {}
         for part in parts:
-            if part.group in elementwise and part.is_vector:
+            if part.group in in_blocks and part.is_vector:
                 like = part.latent
                 kind = part.group, like.device, like.dtype, part.weight.dtype, part.average is None, part.norm is None
                 alike.setdefault(kind, []).append(part)
