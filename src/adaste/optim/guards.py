@@ -41,7 +41,8 @@ class NonFiniteGradientError(RuntimeError):
         more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
         return (
             f"the gradient of {', '.join(self.names[:5])}{more} held NaN or infinite values: only finite gradients are "
-            "allowed; that step left their latents unchanged (look at the loss and the learning rate, or use a GradScaler)"
+            "allowed; that step left their latents unchanged (look at the loss and the learning rate, or use a "
+            "GradScaler)"
         )
 
 
