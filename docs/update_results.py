@@ -323,7 +323,7 @@ def main() -> None:
     """Write what has changed."""
     from adaste.paper.drawing import saved
     from adaste.paper.report.canvas import LOOK
-    from adaste.paper.report.drawings import drawings
+    from adaste.paper.report.page import drawings
 
     runs = collect(ROOT / "results").runs
     for page in PAGES:

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from adaste.packed.aten import CALLS
-from adaste.packed.graph_builder import BATCH, Builder, Constant, Value
+from adaste.packed.graph import BATCH, Builder, Constant, Value
 from adaste.packed.nodes import Affine, AveragePool, Convolution, MaxPool
 
 ATEN = torch.ops.aten

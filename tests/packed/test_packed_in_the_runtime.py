@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import adaste
-from adaste._util.untrusted import BEGINNINGS
+from adaste._util.files import BEGINNINGS
 from adaste.data.folders import read_square
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.runs.evaluate import network_of_run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adaste._util.plugins import PluginError, Registry
+from adaste._util.packages import PluginError, Registry
 from adaste.data.sources import SOURCES
 from adaste.estimators import AdaSTE, Estimator
 from adaste.recipes.registry import ADMITTED

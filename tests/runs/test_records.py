@@ -6,7 +6,7 @@ import pytest
 
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import RunFolder
-from adaste.runs.statistics import best_of
+from adaste.training.records import best_of
 
 RUNS = sorted((Path(__file__).parents[2] / "results" / "runs").glob("*/"))
 

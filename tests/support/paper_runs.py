@@ -11,8 +11,8 @@ from adaste.paper.index import Run
 from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, cell_ids_of
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import Histogram, Result
-from adaste.training.records import Record
+from adaste.runs.folder import Result
+from adaste.training.records import Histogram, Record
 
 HARDWARE = {"gpu": "NVIDIA H200", "processor": "some CPU", "torch": "2.11"}
 

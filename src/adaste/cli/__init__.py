@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 
 import adaste
-from adaste._util.extras import MissingPackageError
-from adaste._util.untrusted import printable
+from adaste._util.files import printable
+from adaste._util.packages import MissingPackageError
 from adaste.cli import lists, networks, report, reproduce, study, train
 from adaste.cli.options import examples
 

@@ -8,9 +8,8 @@ from rich.console import Console
 
 from adaste.runs.folder import Result
 from adaste.runs.observers import Observer
-from adaste.runs.statistics import best_of, last_tested, seconds_left
 from adaste.runs.study.study import State, Status
-from adaste.training.records import Record
+from adaste.training.records import Record, best_of, last_tested, seconds_left
 from adaste.training.trainer import Training
 
 SELDOM = 30.0

@@ -76,7 +76,7 @@ def act(arguments: argparse.Namespace) -> int:
     for remark in remarks(collection):
         print(remark, file=sys.stderr)
     if arguments.figures is not None:
-        from adaste.paper.report.drawings import draw_all
+        from adaste.paper.report.page import draw_all
 
         drawn = draw_all(collection, arguments.figures)
         none = "" if drawn else ": no run belongs to a figure of the paper"

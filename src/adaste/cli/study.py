@@ -96,7 +96,7 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
     """Make the chosen runs where the arguments say, show their progress, and return the exit code."""
     from rich.console import Console
 
-    from adaste.runs.study.ray_connect import connected
+    from adaste.runs.study.ray_runner import connected
 
     console = Console(quiet=arguments.quiet)
     _check(arguments)

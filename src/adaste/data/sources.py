@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from adaste._util.plugins import Registry
+from adaste._util.packages import Registry
 from adaste.data.cifar import CifarBinary, CifarPython
 from adaste.data.download import Download
 from adaste.data.folders import ClassFolders, TinyImageNet

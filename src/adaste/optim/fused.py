@@ -9,19 +9,19 @@ the hyper-parameters of a group.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from types import FunctionType, MappingProxyType
+from typing import Any, ParamSpec, TypeVar, cast
 
 import torch
 from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
-from adaste._util.compiling import own_copy
 from adaste._util.warnings import warn_user
 from adaste.estimators.schedules import Scalar, Schedule, now
 from adaste.optim.state import base_settings, local
 from adaste.optim.step import Method, Moment, Part, TwoMoments, averaged, two_moments
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 State = dict[str, Tensor]
@@ -148,6 +148,16 @@ def fused_step(
         for name, value in advanced.items():
             state[name].copy_(part.keep(state[name], value))
     steps.add_(1)
+
+
+def own_copy(function: Callable[P, T]) -> Callable[P, T]:
+    """Return the same function with a code object of its own.
+
+    torch's compiler remembers by code object, and runs a function uncompiled after a few different uses: each object
+    needs a copy of its own.
+    """
+    known = cast("Any", function)
+    return cast("Callable[P, T]", FunctionType(known.__code__.replace(), known.__globals__, known.__name__))
 
 
 def compiled(function: Callable[..., T], steps: int | Tensor) -> Callable[..., T]:

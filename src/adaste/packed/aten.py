@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaste.packed.graph_builder import BATCH, Arguments, Builder, Constant, Value
+from adaste.packed.graph import BATCH, Arguments, Builder, Constant, Value
 from adaste.packed.nodes import Add, Affine, Array, AveragePool, Concatenate, Convolution, Linear, MaxPool, Pair, Relu
 
 Call = Callable[[Builder, Arguments, tuple[int, ...]], Any]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste._util.extras import needs
+from adaste._util.packages import needs
 from adaste.packed.graph import INPUT, Graph
 from adaste.packed.nodes import (
     Add,

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from adaste._util.untrusted import file_kind
+from adaste._util.files import file_kind
 from adaste.packed.nodes import LARGEST, Array, Shape
 
 LARGEST_HEADER = 2**22

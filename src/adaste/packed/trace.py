@@ -21,8 +21,7 @@ from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adaste.packed.aten import ADVICE, CALLS, SUPPORTED
-from adaste.packed.graph import INPUT
-from adaste.packed.graph_builder import BATCH, Arguments, Builder, Constant, Misfit, Value
+from adaste.packed.graph import BATCH, INPUT, Arguments, Builder, Constant, Misfit, Value
 from adaste.packed.nodes import Node
 
 _TORCH = Path(torch.__file__).parent

@@ -13,7 +13,7 @@ from adaste.paper.index import Run
 from adaste.paper.setups import Setup
 from adaste.paper.tables import Row, recipes_named
 from adaste.recipes.recipe import Recipe
-from adaste.runs.statistics import best_tested
+from adaste.training.records import best_tested
 
 
 @dataclass(frozen=True)

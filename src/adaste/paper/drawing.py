@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from adaste._util.extras import needs
+from adaste._util.packages import needs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

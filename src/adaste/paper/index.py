@@ -14,9 +14,8 @@ from adaste.paper.families import Family
 from adaste.paper.setups import Setup
 from adaste.paper.tables import CellId, cell_ids_of
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import Histogram, Result, RunFolder
-from adaste.runs.statistics import best_of
-from adaste.training.records import Record
+from adaste.runs.folder import Result, RunFolder
+from adaste.training.records import Histogram, Record, best_of
 
 DIGEST = re.compile(r"-([0-9a-f]{16})$")
 """The end of a folder's name that says which recipe it holds."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from adaste import estimators, models
 from adaste._util.checks import with_article
-from adaste._util.plugins import Registry
+from adaste._util.packages import Registry
 from adaste.data import augment
 from adaste.estimators import maps, noise, schedules
 from adaste.recipes import bases

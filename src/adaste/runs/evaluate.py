@@ -11,8 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
-from adaste._util.files import write_atomically
-from adaste._util.untrusted import kind_of_file, printable
+from adaste._util.files import kind_of_file, printable, write_atomically
 from adaste.data import Dataset
 from adaste.data.augment import Augmentation
 from adaste.data.dataset import listing

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from adaste._util.files import UNFINISHED, append, remove_unfinished, try_lock, write_atomically
 from adaste._util.signals import StoppedError
-from adaste.training.records import Record
+from adaste.training.records import Histogram, Record
 
 if TYPE_CHECKING:
     from adaste.recipes.recipe import Recipe
@@ -49,14 +49,6 @@ class Result:
     epochs: int
     seconds: float
     """Of training and evaluation, over all starts."""
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """How many latents lie in each of equally wide bins from -reach to +reach; the outermost hold all beyond."""
-
-    reach: float
-    counts: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Protocol
 
-from adaste._util.extras import needs
+from adaste._util.packages import needs
 from adaste.training.records import Record
 from adaste.training.trainer import Training
 

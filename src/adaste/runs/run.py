@@ -18,11 +18,11 @@ from adaste.runs.environment import environment
 from adaste.runs.evaluate import write_network
 from adaste.runs.folder import Result, RunFolder
 from adaste.runs.observers import SILENT, Observer
-from adaste.runs.statistics import best_of, histogram
 from adaste.training.distributed import ALONE, RankConsensus, World
 from adaste.training.epoch_plan import steps_of_recipe
 from adaste.training.execution import algorithms
-from adaste.training.records import DivergedError, Record
+from adaste.training.latents import histogram
+from adaste.training.records import DivergedError, Record, best_of
 from adaste.training.trainer import Training
 
 VERSION = 1

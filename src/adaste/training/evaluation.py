@@ -8,13 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adaste._util.compiling import compiled_method
 from adaste.data.augment import Augmentation
 from adaste.optim.norm_statistics import BatchMeans, norms_with_statistics
 from adaste.training.batches import BatchCursor
 from adaste.training.cuda_graph import Accelerator, CudaGraphed
 from adaste.training.distributed import World
-from adaste.training.execution import ExecutionMode
+from adaste.training.execution import ExecutionMode, compiled_method
 
 BATCH = 1000
 """Images in a batch of evaluation."""

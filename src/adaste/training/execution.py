@@ -3,18 +3,24 @@
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from types import MethodType
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import nn
 
 from adaste.data.augment import Augmentation
 from adaste.models import ImageShape
+from adaste.optim.fused import own_copy
 from adaste.recipes.recipe import Recipe
 from adaste.training.distributed import World
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 WORTH_COMPILING = 1_000_000
 """Parameters from which on a compiled update on a CPU pays for the start of the compiler."""
@@ -133,3 +139,9 @@ def algorithms(deterministic: bool, device: torch.device) -> Iterator[None]:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = before[2:]
         torch.set_num_threads(threads)
+
+
+def compiled_method(method: Callable[P, T]) -> Callable[P, T]:
+    """Return a bound method compiled for its object alone."""
+    assert isinstance(method, MethodType)
+    return torch.compile(MethodType(own_copy(method.__func__), method.__self__), dynamic=False)

@@ -1,7 +1,11 @@
 """The outcome of an epoch: its record, or the error that training has diverged."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+RECENT = 5
+"""Epochs over whose time the time of the next ones is estimated."""
 
 
 class DivergedError(RuntimeError):
@@ -45,3 +49,37 @@ class Record:
     def deciding(self) -> float | None:
         """The accuracy that decides which epoch is best."""
         return self.test_accuracy if self.holdout_accuracy is None else self.holdout_accuracy
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many latents lie in each of equally wide bins from -reach to +reach; the outermost hold all beyond."""
+
+    reach: float
+    counts: tuple[int, ...]
+
+
+def best_of(records: Sequence[Record]) -> Record | None:
+    """Return the first record with the highest deciding accuracy; None if nothing was tested."""
+    tested = [record for record in records if record.deciding is not None]
+    return max(tested, key=lambda record: record.deciding or 0.0, default=None)
+
+
+def best_tested(records: Sequence[Record]) -> Record | None:
+    """Return the first record with the highest test accuracy: chosen on the test images, as in the paper."""
+    return max(_tested(records), key=lambda record: record.test_accuracy or 0.0, default=None)
+
+
+def last_tested(records: Sequence[Record]) -> Record | None:
+    """Return the latest record of an epoch that was tested."""
+    return next(reversed(_tested(records)), None)
+
+
+def seconds_left(records: Sequence[Record], epochs: int) -> float:
+    """Return the time that the epochs without a record will take if they are as long as the last ones."""
+    recent = records[-RECENT:]
+    return (epochs - len(records)) * sum(record.seconds + record.evaluation_seconds for record in recent) / len(recent)
+
+
+def _tested(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if record.test_accuracy is not None]

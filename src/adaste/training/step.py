@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from adaste._util.compiling import compiled_method
 from adaste.data.augment import Augmentation, Batch, Targets, loss
 from adaste.optim.latent_optimizer import LatentOptimizer
 from adaste.training.batches import BatchCursor
 from adaste.training.cuda_graph import Accelerator, CudaGraphed
-from adaste.training.execution import ExecutionMode
+from adaste.training.execution import ExecutionMode, compiled_method
 
 RATES = "rates"
 

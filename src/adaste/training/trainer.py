@@ -26,7 +26,7 @@ from adaste.training.distributed import ALONE, World, synchronize_norms
 from adaste.training.epoch_plan import Planner, draw_batches, steps_of_recipe
 from adaste.training.evaluation import Evaluation, NormEstimation, Score, evaluation_batch
 from adaste.training.execution import Execution, ExecutionMode, build_network, choose_execution, dtype_of
-from adaste.training.flips import FlipCounter
+from adaste.training.latents import FlipCounter
 from adaste.training.records import DivergedError, Record
 from adaste.training.step import Progress, TrainingStep
 

@@ -8,7 +8,7 @@ pytest.importorskip("matplotlib", reason="the drawings need matplotlib, which is
 import matplotlib
 from matplotlib.figure import Figure
 
-from adaste._util.extras import MissingPackageError
+from adaste._util.packages import MissingPackageError
 from adaste.paper.drawing import saved
 from adaste.paper.mathematics import drawings
 

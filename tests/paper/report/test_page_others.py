@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adaste.paper.index import Run
-from adaste.runs.folder import Histogram
+from adaste.training.records import Histogram
 from support.page_parts import own_run, page_of
 from support.waiting import wait_until
 

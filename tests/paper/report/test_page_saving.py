@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adaste.runs.folder import Histogram
+from adaste.training.records import Histogram
 from support.page_parts import SVG, own_run, page_of, saved_by, texts_in
 from support.paper_runs import a_recipe
 from support.small_report import RESNET

@@ -12,9 +12,8 @@ import pytest
 
 from adaste.cli import main
 from adaste.cli.study import _gpu_share
-from adaste.runs.study import ray_connect
-from adaste.runs.study.ray_connect import connected
-from adaste.runs.study.ray_runner import RETRIES, Cluster
+from adaste.runs.study import ray_runner
+from adaste.runs.study.ray_runner import RETRIES, Cluster, connected
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray"),
@@ -33,8 +32,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_an_address_where_nothing_or_something_else_answers_is_refused_soon(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ray_connect.PATIENCE <= 10
-    monkeypatch.setattr(ray_connect, "PATIENCE", 2.0)
+    assert ray_runner.PATIENCE <= 10
+    monkeypatch.setattr(ray_runner, "PATIENCE", 2.0)
     started = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

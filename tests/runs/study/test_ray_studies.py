@@ -20,8 +20,7 @@ from adaste.data import load
 from adaste.recipes.presets import recipe
 from adaste.runs.folder import RunFolder
 from adaste.runs.run import USUAL
-from adaste.runs.study.ray_connect import connected
-from adaste.runs.study.ray_runner import Cluster
+from adaste.runs.study.ray_runner import Cluster, connected
 from adaste.runs.study.study import Job, State, Status, Study, folder_of
 from support.ray_cluster import processes_in
 from support.small_runs import outcome, small_run

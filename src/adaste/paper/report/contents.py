@@ -38,7 +38,7 @@ from adaste.paper.report.cell_format import display_name, heading
 from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.recipes.methods import METHODS
-from adaste.runs.statistics import best_tested
+from adaste.training.records import best_tested
 
 if TYPE_CHECKING:
     from adaste.recipes.recipe import Recipe

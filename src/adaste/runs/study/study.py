@@ -12,9 +12,8 @@ from adaste._util.signals import handling
 from adaste.data import is_own
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import Result, RunFolder
-from adaste.runs.statistics import best_of, last_tested, seconds_left
 from adaste.runs.study.processes import Ending
-from adaste.training.records import Record
+from adaste.training.records import Record, best_of, last_tested, seconds_left
 
 INTERVAL = 0.25
 """Seconds between two looks at the runs."""

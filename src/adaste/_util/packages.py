@@ -1,11 +1,33 @@
-"""Names that other packages bring: entry points of installed packages, imported when they are asked for."""
+"""Other packages: optional ones that may be missing, and the names that plug-ins bring by entry points."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from adaste._util.warnings import warn_user
+
+
+class MissingPackageError(ImportError):
+    """An optional package is not installed."""
+
+
+@contextmanager
+def needs(package: str, *, extra: str, purpose: str) -> Iterator[None]:
+    """Turn an ImportError of the block into an error that names the purpose, the package and how to install it."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{purpose} needs the package {package}: {how_to_install(extra)} ({error})"
+        ) from error
+
+
+def how_to_install(extra: str) -> str:
+    """Return how to install an extra: from a checkout, since a package index may have another `adaste`."""
+    return f"it comes with the extra {extra!r}, in a checkout of adaste: pip install '.[{extra}]'"
+
 
 T = TypeVar("T")
 

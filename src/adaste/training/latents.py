@@ -1,10 +1,19 @@
-"""Counts of binary weights that change their sign during an epoch."""
+"""What is measured of latents: how many signs flip during an epoch, and the histogram at the end."""
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from adaste.optim.latent_optimizer import LatentOptimizer
+from adaste.training.records import Histogram
+
+BINS = 81
+"""An odd number: the middle one is around zero."""
+
+REACH = 4.0
+"""Standard deviations from zero to either end; latents beyond are counted in the outermost bins."""
 
 
 class FlipCounter:
@@ -49,3 +58,19 @@ class FlipCounter:
             .to(sign.device)
             for packed, sign in zip(state, self._signs, strict=True)
         ]
+
+
+@torch.no_grad()
+def histogram(latents: Sequence[Tensor]) -> Histogram | None:
+    """Return the histogram of all numbers in `latents`; None if there are none."""
+    count = sum(latent.numel() for latent in latents)
+    if not count:
+        return None
+    squares = torch.stack([latent.double().square().sum() for latent in latents]).sum()
+    reach = REACH * float(squares / count) ** 0.5 or 1.0
+    width = 2 * reach / BINS
+    total = torch.zeros(BINS, dtype=torch.int64)
+    for latent in latents:
+        places = ((latent.double() + reach) / width).floor().clamp(0, BINS - 1).long()
+        total += torch.bincount(places.flatten(), minlength=BINS).cpu()
+    return Histogram(reach, tuple(total.tolist()))

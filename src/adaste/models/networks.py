@@ -1,10 +1,11 @@
-"""Residual networks (He et al. 2015) in the forms of the paper's experiments."""
+"""The networks of the paper, ResNet and VGG, and a small MLP."""
 
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from torch import nn
 
+from adaste._util.checks import require_count
 from adaste.models.base import Convolution, ImageShape, Network, Shared, for_two
 
 WIDTHS = (64, 128, 256, 512)
@@ -115,3 +116,81 @@ def _shortcut(network: Network, channels: int, width: int, stride: int) -> nn.Mo
     if stride == 1 and channels == width:
         return nn.Identity()
     return nn.Sequential(Convolution(channels, width, 1, stride=stride, bias=False), network.norm(width, relu=False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VGG(Network):
+    """Stages of 3x3 convolutions, each ending in a max pool of 2, then linear layers, all with BatchNorm and ReLU.
+
+    stages          the widths of the convolutions, stage by stage. The default is VGG-16.
+    hidden_widths   those of the hidden linear layers.
+    pool_last       the max pool comes after BatchNorm and ReLU instead of before (md-bnn's order).
+    bias            convolutions and linear layers have biases (md-bnn's networks).
+    """
+
+    stages: tuple[tuple[int, ...], ...] = ((64, 64), (128, 128), (256,) * 3, (512,) * 3, (512,) * 3)
+    hidden_widths: tuple[int, ...] = (512, 512)
+    pool_last: bool = False
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.stages or not all(self.stages):
+            raise ValueError(f"stages must hold at least one width each, got {self.stages}")
+        for width in (*self.hidden_widths, *(width for stage in self.stages for width in stage)):
+            require_count("every width", width, least=1)
+
+    def layers(self, image: ImageShape, classes: int) -> nn.Module:
+        layers: list[nn.Module] = []
+        channels = image.channels
+        for stage in self.stages:
+            for place, width in enumerate(stage):
+                layers.append(Convolution(channels, width, 3, padding=1, bias=self.bias))
+                layers += self._after(width, pooled=place == len(stage) - 1)
+                channels = width
+        rows, columns = (self._last(size, image) for size in (image.height, image.width))
+        features = channels * rows * columns
+        layers.append(nn.Flatten())
+        for width in self.hidden_widths:
+            layers += self.hidden(features, width, bias=self.bias)
+            features = width
+        return nn.Sequential(*layers, self.head(features, classes, bias=self.bias))
+
+    def _after(self, width: int, *, pooled: bool) -> list[nn.Module]:
+        pool = [nn.MaxPool2d(2)] if pooled else []
+        return [self.norm(width), *pool] if self.pool_last else [*pool, self.norm(width)]
+
+    def _last(self, size: int, image: ImageShape) -> int:
+        last = size >> len(self.stages)
+        if last < 1:
+            raise ValueError(
+                f"this VGG halves images {len(self.stages)} times: it needs at least {1 << len(self.stages)} pixels a "
+                f"side, got {image.height}x{image.width}"
+            )
+        return last
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLP(Network):
+    """Hidden linear layers with BatchNorm and ReLU, without biases, over all pixels.
+
+    widths  of the hidden layers.
+    norm_hidden  False leaves out the BatchNorms of the hidden layers and gives them biases instead.
+    """
+
+    widths: tuple[int, ...] = (512, 512)
+    norm_hidden: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for width in self.widths:
+            require_count("every width", width, least=1)
+
+    def layers(self, image: ImageShape, classes: int) -> nn.Module:
+        features = image.channels * image.height * image.width
+        layers: list[nn.Module] = [nn.Flatten()]
+        for width in self.widths:
+            plain = [nn.Linear(features, width), nn.ReLU()]
+            layers += self.hidden(features, width, bias=False) if self.norm_hidden else plain
+            features = width
+        return nn.Sequential(*layers, self.head(features, classes, bias=not self.norm_hidden))
