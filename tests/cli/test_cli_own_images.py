@@ -41,6 +41,7 @@ def test_images_of_ones_own_are_trained_on_by_the_name_of_a_recipe_and_name_the_
     assert "flowers-32-mlp-adaste" in out.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_equal_recipes_for_other_images_are_other_runs(call, tmp_path: Path) -> None:
     for name, seed in (("one", 1), ("two", 2)):
         folder = write_images(tmp_path / name, seed=seed)
@@ -103,6 +104,7 @@ def test_a_run_is_called_after_what_it_is(call, tmp_path: Path, recipe: str, cha
     assert find_recipe(recipe, changes)[0] == name
 
 
+@pytest.mark.slow
 def test_a_list_of_recipes_may_hold_images_of_ones_own(call, tmp_path: Path) -> None:
     flowers = write_images(tmp_path / "flowers")
     made = shown(call, "folder:32-mlp-bop", "--data", str(flowers), "--epochs", "1", "--set", "batch=16")

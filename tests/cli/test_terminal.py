@@ -41,6 +41,7 @@ def record(epoch: int) -> Record:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_run_is_one_line_that_leaves_lesser_things_out_and_nothing_broken_after_an_interrupt(
     width: int, tmp_path: Path
@@ -110,6 +111,7 @@ def study(folder: Path, count: int) -> int:
     return made.stopped_by or 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_study_is_one_line_per_run_and_nothing_broken_after_an_interrupt(width: int, tmp_path: Path) -> None:
     with terminal(width, lambda: study(tmp_path, 8)) as screen:

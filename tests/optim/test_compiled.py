@@ -51,6 +51,7 @@ def assert_compiled_is_eager(rows: list[Trained], base: str, default: str) -> No
         assert_alike(*optimizers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "base", "default"), SAMPLE)
 def test_a_compiled_step_is_the_eager_one(method: str, base: str, default: str) -> None:
     kinds = [(0.0, torch.float32), (0.9, torch.float64), (0.9, torch.bfloat16)]

@@ -67,6 +67,7 @@ def test_every_setting_moves_the_latent_and_the_state_as_the_optimizer_does(kind
             torch.testing.assert_close(value, optimizer.state[latent][name], rtol=1e-9, atol=0, check_dtype=False)
 
 
+@pytest.mark.slow
 @every_method
 def test_the_fused_step_is_the_reference_step(method: Method) -> None:
     models = [small_model().double(), small_model().double()]

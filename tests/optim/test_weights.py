@@ -97,6 +97,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_pattern_means_the_same_to_training_and_packing(pattern: str) -> None:
     model = nested()

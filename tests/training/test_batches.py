@@ -46,6 +46,7 @@ def _pass(cursor: BatchCursor, count: int) -> list[torch.Tensor]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 1, 7, 19, 20])
 def test_a_streamed_pass_equals_a_resident_one_from_any_step_on(first) -> None:
     split = small_data().train
@@ -60,6 +61,7 @@ def test_a_streamed_pass_equals_a_resident_one_from_any_step_on(first) -> None:
         assert int(streamed[4 * place + 3]) == first + place
 
 
+@pytest.mark.slow
 def test_images_in_any_order_of_memory_are_streamed_without_copying_all_of_them() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (2000, 3, 16, 16), dtype=np.uint8)
     split = Split(pixels.transpose(0, 2, 3, 1)[:, ::-1], np.arange(4000)[::2])
@@ -77,6 +79,7 @@ def test_images_in_any_order_of_memory_are_streamed_without_copying_all_of_them(
     assert peak < split.images.nbytes / 4
 
 
+@pytest.mark.slow
 def test_reading_ahead_keeps_the_order_whoever_is_slower() -> None:
     split, wanted = small_data().train, None
     for slow_reader in (True, False):
@@ -120,6 +123,7 @@ class _Broken(_Slow):
         return self._split.images
 
 
+@pytest.mark.slow
 def test_an_error_of_the_reading_thread_reaches_the_trainer() -> None:
     cursor = BatchCursor(Streaming(_Broken(small_data().train), CPU, 5), CPU)
     cursor.begin(ORDER, {})
@@ -128,6 +132,7 @@ def test_an_error_of_the_reading_thread_reaches_the_trainer() -> None:
     assert not _readers()
 
 
+@pytest.mark.slow
 def test_a_pass_given_up_half_way_is_closed_at_once_by_the_next() -> None:
     cursor = BatchCursor(Streaming(small_data().train, CPU, 5), CPU)
     for count in (0, 1, 3, 19):
@@ -138,6 +143,7 @@ def test_a_pass_given_up_half_way_is_closed_at_once_by_the_next() -> None:
     assert len(_pass(cursor, 20)) == 80
 
 
+@pytest.mark.slow
 def test_a_feed_dropped_half_way_takes_its_thread_along() -> None:
     cursor = BatchCursor(Streaming(small_data().train, CPU, 5), CPU)
     cursor.begin(ORDER, {})
@@ -165,6 +171,7 @@ class _Collecting(_Slow):
         return self._split.images
 
 
+@pytest.mark.slow
 def test_a_feed_found_as_garbage_by_its_own_thread_ends_it_quietly(monkeypatch) -> None:
     said = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
@@ -186,6 +193,7 @@ def test_a_feed_found_as_garbage_by_its_own_thread_ends_it_quietly(monkeypatch) 
     assert not said
 
 
+@pytest.mark.slow
 def test_a_feed_beside_another_does_not_disturb_it() -> None:
     for feed in (Streaming(small_data().train, CPU, 5), Resident(small_data().train, CPU)):
         one, other = BatchCursor(feed, CPU), BatchCursor(feed.fork(), CPU)
@@ -198,11 +206,13 @@ def test_a_feed_beside_another_does_not_disturb_it() -> None:
         assert_same(before + _pass(one, 18), _pass(alone, 20))
 
 
+@pytest.mark.slow
 def test_a_step_before_a_pass_has_begun_is_an_error() -> None:
     with pytest.raises(RuntimeError, match=r"advance\(\) before start\(\)"):
         Streaming(small_data().train, CPU, 5).advance()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [small_recipe("adaste", holdout=20), small_recipe("pmf", augmentation=(Crop(1), Mixup()))],

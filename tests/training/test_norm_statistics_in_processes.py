@@ -67,6 +67,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return [torch.load(folder / f"results-{rank}.pt", weights_only=True) for rank in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["ddp", "fsdp"])
 def test_two_processes_have_the_statistics_and_the_outputs_of_one(way: str, results: list[Any]) -> None:
     model = network()
