@@ -26,7 +26,7 @@ from adaste._util.files import write_atomically
 from adaste.paper.cells import OverSeeds
 from adaste.paper.figures import BESIDE_REAL, TITLES
 from adaste.paper.index import Run, collect
-from adaste.paper.report.cell_format import summary as cell_summary
+from adaste.paper.report.cell_format import format_summary as cell_summary
 from adaste.paper.report.texts import grid_of_family
 from adaste.paper.setups import setup
 from adaste.paper.tables import TABLES, Table, family

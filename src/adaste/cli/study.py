@@ -137,7 +137,7 @@ def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
 def over_seeds(statuses: Iterable["Status"]) -> list[str]:
     """Return a line per recipe with two or more finished runs: mean and deviation of the last test accuracy."""
     from adaste.paper.cells import OverSeeds
-    from adaste.paper.report.cell_format import summary
+    from adaste.paper.report.cell_format import format_summary
 
     finished: dict[tuple[str, Recipe], list[float]] = {}
     for status in statuses:
@@ -145,7 +145,7 @@ def over_seeds(statuses: Iterable["Status"]) -> list[str]:
             key = status.job.name, status.job.recipe.unseeded
             finished.setdefault(key, []).append(status.result.last_accuracy)
     return [
-        f"{name}, {len(accuracies)} seeds: {summary(OverSeeds.of(accuracies))} % after {recipe.epochs} epochs"
+        f"{name}, {len(accuracies)} seeds: {format_summary(OverSeeds.of(accuracies))} % after {recipe.epochs} epochs"
         for (name, recipe), accuracies in finished.items()
         if len(accuracies) > 1
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adaste.cli import main
-from adaste.paper.report.cell_format import OTHERS, heading
+from adaste.paper.report.cell_format import OTHERS, format_heading
 from adaste.paper.tables import TABLES
 from support.page_parts import own_run, page_of
 from support.paper_runs import a_recipe, a_run, write_run
@@ -35,7 +35,7 @@ def test_the_tables_show_what_the_runs_reached(visit: Any) -> None:
 
 def test_tables_are_headed_as_in_every_other_text(visit: Any) -> None:
     headings = visit().locator(".table-head h3").all_inner_texts()
-    assert headings == [*(heading(table) for table in TABLES.values()), OTHERS]
+    assert headings == [*(format_heading(table) for table in TABLES.values()), OTHERS]
 
 
 def test_differences_are_told_by_sign_and_mark_and_not_by_colour_alone(visit: Any) -> None:

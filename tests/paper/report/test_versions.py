@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from adaste.paper.index import Collection, Run
-from adaste.paper.report.cell_format import grid
+from adaste.paper.report.cell_format import format_grid
 from adaste.paper.report.contents import contents
 from adaste.paper.tables import FAMILIES, TABLES
 from support.paper_runs import a_recipe, a_run
@@ -20,7 +20,9 @@ def made_by(*versions: str) -> list[Run]:
 
 def test_a_cell_of_the_tables_names_the_versions_that_made_its_runs() -> None:
     def told(runs: list[Run]) -> str:
-        (text,) = [text for row in grid(TABLES["table1"], FAMILIES["ours"], runs).rows for text in row if "n=" in text]
+        (text,) = [
+            text for row in format_grid(TABLES["table1"], FAMILIES["ours"], runs).rows for text in row if "n=" in text
+        ]
         return text
 
     assert "adaste" not in told(made_by())

@@ -66,7 +66,7 @@ def mirror_descent() -> "Figure":
     figure, (outer, inner, metric) = _figure(
         "outer map $w = s_2(u)$", r"inner map $u = s_1(\theta)$", r"metric $\Phi''(u)$ where $u = s_1(\theta)$"
     )
-    latent = torch.sinh(_line(-4.5, 4.5, 300))  # far, because for h = 1 the map flattens late
+    latent = torch.sinh(_linspace(-4.5, 4.5, 300))  # far, because for h = 1 the map flattens late
     for size, colour in zip((-1.0, -0.5, 0.0, 0.5, 1.0), (BLUE, SKY, BLACK, ORANGE, RED), strict=True):
         shift = torch.full_like(latent, size)
         primal = mirror.inner(latent, shift)
@@ -151,7 +151,7 @@ FIGURES: Mapping[str, Callable[[], "Figure"]] = MappingProxyType(
 
 
 def _draw_adaptive_slope(axes: "Axes", case: illustrations.AdaptiveSlope) -> None:
-    curve = _line(*illustrations.LATENTS)
+    curve = _linspace(*illustrations.LATENTS)
     touched, ends = (torch.tensor(pair, dtype=torch.float64) for pair in (case.touched, (case.latent, case.perturbed)))
     tangent, (weight, perturbed) = case.tangent(touched), case.chord(ends).tolist()
     axes.plot(curve, torch.tanh(curve), color=BLACK, linewidth=1.5)
@@ -173,7 +173,7 @@ def _draw_adaptive_slope(axes: "Axes", case: illustrations.AdaptiveSlope) -> Non
 
 
 def _draw_relaxed(axes: "Axes") -> None:
-    latent = torch.cat((_line(-1.5, -1e-9, 2), _line(1e-9, 5, 101)))
+    latent = torch.cat((_linspace(-1.5, -1e-9, 2), _linspace(1e-9, 5, 101)))
     axes.plot((-1.5, 0, math.nan, 0, 5), (-1, -1, math.nan, 1, 1), color=BLACK, label=r"$\ell(\mathrm{sgn}\,\theta)$")
     for beta, colour in zip((1.0, 2.0, 4.0), (SKY, BLUE, RED), strict=True):
         spacing = torch.full((1,), beta, dtype=torch.float64)
@@ -186,7 +186,7 @@ def _draw_relaxed(axes: "Axes") -> None:
 
 def _draw_local_model(axes: "Axes") -> None:
     start, grad, beta = (torch.tensor(value, dtype=torch.float64) for value in (1.0, 1.0, 2.0))
-    candidates, well = _line(-1.5, 2.5), DoubleWell()
+    candidates, well = _linspace(-1.5, 2.5), DoubleWell()
     for eta, colour in zip((0.5, 1.0, 2.0), (SKY, BLUE, RED), strict=True):
         best = relaxation.local_minimiser(well, start, grad, beta, eta)
         values = relaxation.local_model(well, candidates, start, grad, beta, eta)
@@ -200,7 +200,7 @@ def _draw_local_model(axes: "Axes") -> None:
 
 
 def _draw_dropped(axes: "Axes") -> None:
-    forward, beta, latent = Tanh(), torch.full((1,), 2.0, dtype=torch.float64), _line(-3, 3)
+    forward, beta, latent = Tanh(), torch.full((1,), 2.0, dtype=torch.float64), _linspace(-3, 3)
 
     def loss(weight: Tensor) -> Tensor:
         return ((weight + 0.5) ** 2).sum() / 2
@@ -219,7 +219,7 @@ def _draw_dropped(axes: "Axes") -> None:
 
 def _draw_slopes_over_spacing(axes: "Axes", well: DoubleWell) -> None:
     one = torch.ones((), dtype=torch.float64)
-    share = torch.cat((_line(0.5, 1 - 1e-9, 100), _line(1 + 1e-9, 3)))
+    share = torch.cat((_linspace(0.5, 1 - 1e-9, 100), _linspace(1 + 1e-9, 3)))
     for size, colour in zip((1.5, 3.01, 6.0, 20.0), (SKY, BLACK, ORANGE, RED), strict=True):
         latent = size * one
         slopes = size * relaxation.slope(well, latent, one, share * size)
@@ -234,7 +234,7 @@ def _draw_slopes_over_spacing(axes: "Axes", well: DoubleWell) -> None:
 
 
 def _draw_expected_update(axes: "Axes") -> None:
-    mean, one = _line(-3, 3), torch.ones((), dtype=torch.float64)
+    mean, one = _linspace(-3, 3), torch.ones((), dtype=torch.float64)
     axes.axvspan(-3, 0, color="0.95", zorder=0)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.plot(mean, mean.clamp(min=0), color=GREY, linestyle="--", label="without noise")
@@ -256,5 +256,5 @@ def _figure(*titles: str, size: tuple[float, float] = (12.6, 4.0)) -> tuple["Fig
     return figure, panels
 
 
-def _line(low: float, high: float, points: int = 200) -> Tensor:
+def _linspace(low: float, high: float, points: int = 200) -> Tensor:
     return torch.linspace(low, high, points, dtype=torch.float64)

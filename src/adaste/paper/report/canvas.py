@@ -15,7 +15,7 @@ from adaste.paper.drawing import in_style
 from adaste.paper.families import Family
 from adaste.paper.figures import Curve, Figure, Panel, curves_of, label, note_on_lengths
 from adaste.paper.index import Run
-from adaste.paper.report.cell_format import display_name, number, summary
+from adaste.paper.report.cell_format import display_name, format_number, format_summary
 from adaste.paper.setups import Setup
 from adaste.paper.tables import QUOTED, RERUN, Table
 
@@ -189,7 +189,7 @@ def _draw_cell(axes: Axes, cell: Cell, height: float, family: str, size: float, 
     lasts = [run.result.last_accuracy for run in cell.runs]
     if cell.last.mean < low:
         axes.annotate(
-            f" {number(cell.last.mean)}",
+            f" {format_number(cell.last.mean)}",
             xy=(low, height),
             xytext=(12, 0),
             textcoords="offset points",
@@ -247,7 +247,7 @@ def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
             axes.plot([0, cell.last.mean], [height, height], color=colour, linewidth=1.2, alpha=0.35)
             axes.plot(cell.last.mean, height, mark, color=colour, markersize=6)
             axes.annotate(
-                summary(cell.last),
+                format_summary(cell.last),
                 (cell.last.mean, height),
                 xytext=(7, 0),
                 textcoords="offset points",

@@ -39,40 +39,40 @@ class Grid:
     remark: str
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Return an accuracy, or its deviation, as text."""
     return f"{value:.2f}"
 
 
-def difference(value: float) -> str:
+def format_difference(value: float) -> str:
     """Return a difference as text with its sign, never -0.00."""
     return f"{round(value, 2) + 0.0:+.2f}".replace("-", MINUS)
 
 
-def summary(value: OverSeeds | Published) -> str:
+def format_summary(value: OverSeeds | Published) -> str:
     """Return a mean with its deviation, if there is one."""
     mean = value.mean if isinstance(value, OverSeeds) else value.accuracy
-    return number(mean) if value.spread is None else f"{number(mean)} ± {number(value.spread)}"
+    return format_number(mean) if value.spread is None else f"{format_number(mean)} ± {format_number(value.spread)}"
 
 
-def cell(found: Cell, published: Published | None) -> str:
+def format_cell(found: Cell, published: Published | None) -> str:
     """As in `94.21 ± 0.05 (n=3, 500 ep.; best 94.30; paper 94.11, +0.10)`."""
-    parts = [f"n={found.count}, {found.epochs} ep.", f"best {number(found.best.mean)}"]
+    parts = [f"n={found.count}, {found.epochs} ep.", f"best {format_number(found.best.mean)}"]
     if published is not None and found.difference is not None:
-        parts.append(f"paper {number(published.accuracy)}, {difference(found.difference)}")
+        parts.append(f"paper {format_number(published.accuracy)}, {format_difference(found.difference)}")
     if found.versions:
         parts.append(f"by adaste {', '.join(found.versions)}")
-    return f"{summary(found.last)} ({'; '.join(parts)})"
+    return f"{format_summary(found.last)} ({'; '.join(parts)})"
 
 
-def missing(family: Family, row: Row, setup: Setup) -> str:
+def format_missing_cell(family: Family, row: Row, setup: Setup) -> str:
     """Return the text of a cell without runs, with the published number if there is one."""
     word = NO_RUN if family.has(row.method, setup) else NO_RECIPE
     published = row.published.get(setup.name)
-    return f"{word} (paper {number(published.accuracy)})" if published else word
+    return f"{word} (paper {format_number(published.accuracy)})" if published else word
 
 
-def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
+def format_grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
     """Return a table with the runs of one family; without runs it still has the published numbers.
 
     Beside published numbers the longest runs count. Where rows are compared with each other, all have one length.
@@ -86,33 +86,33 @@ def grid(table: Table, family: Family, runs: Sequence[Run]) -> Grid:
 
     def text(index: int, row: Row, setup: Setup) -> str:
         there = found.get((index, setup.name))
-        return cell(there, row.published.get(setup.name)) if there else missing(family, row, setup)
+        return format_cell(there, row.published.get(setup.name)) if there else format_missing_cell(family, row, setup)
 
     return Grid(
         columns=("method", *(setup.title for setup in table.setups)),
         rows=tuple(
-            (row_title(row), *(text(index, row, setup) for setup in table.setups))
+            (format_row_title(row), *(text(index, row, setup) for setup in table.setups))
             for index, row in enumerate(table.rows)
         ),
         remark=_made_on(list(found.values())),
     )
 
 
-def grid_of_others(others: Sequence[CustomRecipe]) -> Grid:
+def format_custom_recipes(others: Sequence[CustomRecipe]) -> Grid:
     """Return a table of custom recipes, at least one."""
     return Grid(
         columns=("recipe", "accuracy"),
-        rows=tuple((f"{other.setting}: {other.title}", cell(other.cell, None)) for other in others),
+        rows=tuple((f"{other.setting}: {other.title}", format_cell(other.cell, None)) for other in others),
         remark=_made_on([other.cell for other in others]),
     )
 
 
-def row_title(row: Row) -> str:
+def format_row_title(row: Row) -> str:
     """Return a row's title with its mark."""
     return f"{row.title} {row.mark}".strip()
 
 
-def heading(table: Table) -> str:
+def format_heading(table: Table) -> str:
     """As in "Table 1: Classification accuracy for different methods"."""
     return f"{display_name(table.name)}: {table.title}"
 

@@ -34,7 +34,7 @@ from adaste.paper.figures import (
 )
 from adaste.paper.index import Collection, Problem, Run
 from adaste.paper.mathematics.illustrations import PANELS
-from adaste.paper.report.cell_format import display_name, heading
+from adaste.paper.report.cell_format import display_name, format_heading
 from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.recipes.methods import METHODS
@@ -117,7 +117,7 @@ def _title(family: Family, method: str) -> str:
 def _table(table: Table, runs: Sequence[Run]) -> Plain:
     return {
         "name": table.name,
-        "heading": heading(table),
+        "heading": format_heading(table),
         "title": table.title,
         "setups": [setup.name for setup in table.setups],
         "families": [family.name for family in table.families],

@@ -16,9 +16,9 @@ from adaste.paper.report.cell_format import (
     MINUS,
     OTHERS,
     Grid,
-    grid,
-    grid_of_others,
-    heading,
+    format_custom_recipes,
+    format_grid,
+    format_heading,
     plural,
 )
 from adaste.paper.setups import Setup
@@ -52,16 +52,16 @@ _MARKDOWN = str.maketrans({**{sign: f"\\{sign}" for sign in r"\`*_[]|"}, "<": "&
 def markdown(table: Table, runs: Iterable[Run]) -> str:
     """Return the table in markdown, once per family of recipes."""
     every = tuple(runs)
-    lines = [f"### {_plain(heading(table))}", ""]
+    lines = [f"### {_plain(format_heading(table))}", ""]
     for family in table.families:
-        lines += [f"**{family.name}**: {_plain(family.about)}", "", *_markdown_grid(grid(table, family, every))]
+        lines += [f"**{family.name}**: {_plain(family.about)}", "", *_markdown_grid(format_grid(table, family, every))]
     lines += [f"{_plain(mark)} {_plain(note)}  " for mark, note in table.notes.items()]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def grid_of_family(table: Table, family: Family, runs: Iterable[Run]) -> str:
     """Return one family's part of the table in markdown, without headings."""
-    return "\n".join(_markdown_grid(grid(table, family, tuple(runs))))
+    return "\n".join(_markdown_grid(format_grid(table, family, tuple(runs))))
 
 
 def _markdown_grid(found: Grid) -> list[str]:
@@ -84,7 +84,9 @@ def all_markdown(collection: Collection) -> str:
 
 def _markdown_others(others: Sequence[CustomRecipe]) -> str:
     return (
-        "\n".join([f"### {OTHERS}", "", _plain(ABOUT_OTHERS), "", *_markdown_grid(grid_of_others(others))]).rstrip()
+        "\n".join(
+            [f"### {OTHERS}", "", _plain(ABOUT_OTHERS), "", *_markdown_grid(format_custom_recipes(others))]
+        ).rstrip()
         + "\n"
     )
 
@@ -122,7 +124,7 @@ def latex(table: Table, runs: Iterable[Run]) -> str:
         for data, setups in groupby(table.setups, key=lambda setup: setup.data):
             name = f"{table.name}-{family.name}-{data}"
             part = replace(table, setups=tuple(setups))
-            parts.append(_latex_table(grid(part, family, every), name, _caption(part, family)))
+            parts.append(_latex_table(format_grid(part, family, every), name, _caption(part, family)))
     return "\n".join(parts)
 
 
@@ -132,7 +134,7 @@ def _caption(table: Table, family: Family) -> str:
 
 
 def _latex_others(others: Sequence[CustomRecipe]) -> str:
-    return _latex_table(grid_of_others(others), "others", f"{OTHERS}. {ABOUT_OTHERS}")
+    return _latex_table(format_custom_recipes(others), "others", f"{OTHERS}. {ABOUT_OTHERS}")
 
 
 def _latex_table(found: Grid, name: str, caption: str) -> str:
