@@ -144,7 +144,7 @@ def demo() -> str:
     """Return what `make demo` printed."""
     lines = [["method", "test accuracy %", "bits per weight", "bytes as float32", "packed"]]
     for method in sorted(read("demo/digits")["methods"], key=lambda row: -row["accuracy"]["mean"]):
-        reached = f"{method['accuracy']['mean']:.2f} +- {method['accuracy']['spread']:.2f}"
+        reached = f"{method['accuracy']['mean']:.2f} ± {method['accuracy']['spread']:.2f}"
         sizes = (f"{method['float32 bytes']:,}", f"{method['packed bytes']:,}")
         lines.append([method["name"], reached, f"{method['bits per weight']:.0f}", *sizes])
     return grid(lines)

@@ -76,8 +76,8 @@ def table(outcomes: list[Outcome]) -> Table:
     caption = f"last epoch, {TEST_SIZE} test images; mean ± standard deviation over n = {count} seeds"
     result = Table(title="Handwritten digits", caption=caption)
     result.add_column("method", no_wrap=True)
-    for heading in ("test accuracy %", "bits per weight", "float32 bytes", "packed bytes"):
-        result.add_column(heading, justify="right")
+    for heading in ("test\naccuracy %", "bits per\nweight", "float32\nbytes", "packed\nbytes"):  # 80 columns in all
+        result.add_column(heading, justify="right", no_wrap=True)
     for outcome in outcomes:
         result.add_row(
             outcome.name,

@@ -56,6 +56,7 @@ def main(epochs: int = 30, batch: int = 32) -> float:
                 report_to="none",
                 disable_tqdm=True,
                 logging_strategy="no",
+                dataloader_pin_memory=torch.cuda.is_available(),
             ),
             train_dataset=train,
             eval_dataset=test,

@@ -1,4 +1,4 @@
-"""The ten lines in a LightningModule."""
+"""The ten lines in a LightningModule; needs `pip install lightning`."""
 
 from typing import Any
 

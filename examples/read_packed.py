@@ -52,7 +52,7 @@ def run(facts, tensors, images):
 
 
 if __name__ == "__main__":
-    facts, tensors = unpacked(np.fromfile(sys.argv[1], np.uint8).tobytes())
+    facts, tensors = unpacked(np.fromfile(sys.argv[1], np.uint8).tobytes() if sys.argv[2:] else sys.exit(__doc__))
     mean, std = np.float32(facts["input"]["mean"] or 0), np.float32(facts["input"]["std"] or 1)
     images = (np.load(sys.argv[2]).astype(np.float32) / 255 - mean) / std  # from uint8 (n, height, width, channels)
     for logits in run(facts, tensors, np.moveaxis(images, -1, 1)):

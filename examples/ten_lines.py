@@ -41,7 +41,7 @@ def main(path: Path = Path("digits.safetensors"), epochs: int = 20) -> float:
     model.eval()
     with optimizer.binarized(model, statistics_from=loader), torch.no_grad():
         accuracy = 100 * (model(images).argmax(1) == labels).double().mean().item()
-        adaste.pack(model, images[:1], path=path)
+        adaste.pack(model, images[:1], path=path, mean=[0.5], std=[0.5])  # pixels of 0 to 16 as -1 to 1
     print(f"{accuracy:.1f} % with one bit per weight, {path.stat().st_size:,} bytes in {path}")
     return accuracy
 

@@ -90,7 +90,7 @@ def test_the_ending_says_the_form(runs: Path, name: str, start: str) -> None:
 def test_an_ending_that_contradicts_the_form_is_refused(runs: Path, call) -> None:
     code, _, err = call("report", str(runs), "--format", "latex", "-o", "t.md")
     assert code == 1
-    assert err == "error: t.md ends as markdown does, and --format is latex: leave one of the two out\n"
+    assert err == "error: t.md has the ending of markdown, but --format is latex: leave out one of the two\n"
     assert not Path("t.md").exists()
 
 
@@ -99,7 +99,7 @@ def test_a_folder_without_runs_leaves_the_report_that_is_there_as_it_is(call) ->
     Path("report.html").write_text("good")
     code, out, err = call("report", "empty")
     assert (code, out) == (1, "")
-    assert err == "error: empty holds no runs to tell of: `adaste train` and `study` make some\n"
+    assert err == "error: empty contains no runs: `adaste train` and `adaste study` write them\n"
     assert Path("report.html").read_text() == "good"
 
 

@@ -170,7 +170,9 @@ def test_impossible_settings_are_refused_and_say_what_is_allowed(wrong: dict[str
 
 
 def test_epochs_in_place_of_steps_are_warned_of() -> None:
-    with pytest.warns(UserWarning, match="steps counts optimizer steps, not epochs") as caught:
+    with pytest.warns(
+        UserWarning, match=r"20 optimizer steps are very few.*give steps=epochs \* len\(loader\)"
+    ) as caught:
         adaste.setup(nn.Linear(3, 2), steps=20)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
@@ -201,7 +203,7 @@ def test_rates_follow_their_schedules_in_every_group_and_beyond_the_end_there_is
         assert [group["lr"] for group in optimizer.param_groups] == scheduler.get_last_lr() == wanted
         step(model, optimizer, scheduler, number)
     assert scheduler.get_last_lr() == [0, 0]
-    with pytest.warns(UserWarning, match="were set up for 150 steps, and training goes on"):
+    with pytest.warns(UserWarning, match="were set up for 150 steps, and training continues"):
         scheduler.step()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -16,12 +16,12 @@ from adaste.cli import lists, networks, report, reproduce, study, train
 from adaste.cli.options import examples
 
 EXAMPLES = examples(
-    "adaste list recipes                             what there is",
+    "adaste list recipes                             the names of recipes",
     "adaste train digits-mlp-adaste                  a minute or less",
     "adaste train cifar10-resnet18-adaste --seed 1",
     "adaste evaluate runs/digits-mlp-adaste-...",
     "adaste export runs/digits-mlp-adaste-... digits.safetensors",
-    "adaste COMMAND --help                           more on a command",
+    "adaste COMMAND --help                           options and examples of a command",
 )
 
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
@@ -15,9 +16,9 @@ from adaste.cli import options
 LIST_EXAMPLES = options.examples(
     "adaste list",
     "adaste list methods",
-    "adaste list fields                       of a recipe: what --set changes",
-    "adaste list bases                        and estimators: what --set base=... and estimator=... take",
-    "adaste list recipes cifar10-resnet18     names that hold this text",
+    "adaste list fields                       fields of a recipe, which --set changes",
+    "adaste list bases                        classes for --set base=..., as `estimators` for --set estimator=...",
+    "adaste list recipes cifar10-resnet18     names that contain this text",
     "adaste list recipes --all",
 )
 SHOW_EXAMPLES = options.examples(
@@ -33,8 +34,8 @@ def add_to(commands: options.Commands) -> None:
         commands, "list", "list methods, networks, data, recipes and what they are made of", LIST_EXAMPLES
     )
     listing.add_argument("what", nargs="?", choices=tuple(LISTS), help="default: all of them", metavar="|".join(LISTS))
-    listing.add_argument("filter", nargs="?", default="", metavar="TEXT", help="only what holds this text")
-    listing.add_argument("--all", action="store_true", help="every recipe by its name")
+    listing.add_argument("filter", nargs="?", default="", metavar="TEXT", help="only entries that contain this text")
+    listing.add_argument("--all", action="store_true", help="list every recipe by its name")
     listing.set_defaults(act=list_some)
     showing = options.command(
         commands, "show", "print a recipe as JSON, the start of a file of your own", SHOW_EXAMPLES
@@ -50,7 +51,7 @@ def add_to(commands: options.Commands) -> None:
     options.add_data(available)
     available.set_defaults(act=list_data)
     getting = options.command(actions, "get", "download a data set from its publisher", DATA_EXAMPLES)
-    getting.add_argument("name", metavar="NAME", help="of the data set")
+    getting.add_argument("name", metavar="NAME", help="name of the data set")
     options.add_data(getting)
     getting.set_defaults(act=get_data)
 
@@ -77,13 +78,15 @@ def list_data(arguments: argparse.Namespace) -> int:
     """Print a line per data set."""
     from adaste.data import available
 
-    rows = []
+    rows, downloads = [], False
     for source, path in available(arguments.data):
         counts = f"{source.train:,} + {source.test:,} images" if source.train and source.test else ""
         classes = f"{source.classes} classes" if source.classes else ""
-        missing = "not found; `adaste data get` downloads it" if source.downloads else "not found"
-        rows.append((source.name, source.title, counts, classes, str(path) if path else missing))
+        downloads |= path is None and bool(source.downloads)
+        rows.append((source.name, source.title, counts, classes, str(path or "not found")))
     columns(rows)
+    if downloads:
+        print("`adaste data get NAME` downloads a data set.")
     return 0
 
 
@@ -96,10 +99,22 @@ def get_data(arguments: argparse.Namespace) -> int:
 
 
 def columns(rows: Sequence[tuple[str, ...]], text: str = "") -> None:
-    """Print the rows that hold `text` as aligned columns."""
+    """Print the rows that contain `text` as aligned columns: wrapped for a terminal, else a line each."""
     rows = [row for row in rows if any(text in cell for cell in row)]
     if not rows and text:
-        raise ValueError(f"nothing holds the text {text!r}")
+        raise ValueError(f"no entry of this list contains {text!r}")
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for number, _ in enumerate(rows[0]):
+            table.add_column(no_wrap=number == 0, overflow="fold")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        Console().print(table)
+        return
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -147,11 +162,12 @@ def recipes(text: str, every: bool) -> None:
     if every or text:
         columns([(preset.name, preset.description) for preset in RECIPES.values()], text)
         return
-    print(f"{len(RECIPES)} recipes <data>-<network>-<method>:")
+    print(f"{len(RECIPES)} recipes are named <data>-<network>-<method>:")
     columns(
         [(f"  {name}", f"{setting.epochs} epochs", " | ".join(setting.networks)) for name, setting in SETTINGS.items()]
     )
-    print(f"  each with {' | '.join(METHODS)}")
+    each = f"  each with {' | '.join(METHODS)}"
+    print(textwrap.fill(each, 80, subsequent_indent="    ", break_on_hyphens=False))
     print("  folder, folder:SIDE: your own images, as in folder:96-resnet18-adaste --data DIR")
 
 

@@ -15,7 +15,7 @@ EVALUATE_EXAMPLES = options.examples(
     "adaste evaluate runs/digits-mlp-adaste-0123456789abcdef",
     "adaste evaluate runs/digits-mlp-adaste-0123456789abcdef --network best --device cpu",
     "adaste evaluate --network my.safetensors    a network file alone",
-    "adaste evaluate runs/digits-mlp-*           one after the other",
+    "adaste evaluate runs/digits-mlp-*           several runs",
 )
 EXPORT_EXAMPLES = options.examples(
     "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.safetensors     one bit per weight",
@@ -47,7 +47,7 @@ def add_to(commands: options.Commands) -> None:
         "--calibrate",
         type=options.at_least_one,
         metavar="N",
-        help=f"with --int8: training images that decide on the ranges of values (default: {CALIBRATION})",
+        help=f"with --int8: number of training images that set the ranges of values (default: {CALIBRATION})",
     )
     options.add_data(exporting)
     exporting.set_defaults(act=export)

@@ -27,7 +27,7 @@ def command(commands: Commands, name: str, purpose: str, epilog: str) -> argpars
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    made.add_argument("--debug", action="store_true", help="show where an error comes from")
+    made.add_argument("--debug", action="store_true", help="print the traceback of an error")
     return made
 
 
@@ -50,7 +50,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """Add the option for the seed of a single run."""
-    parser.add_argument("--seed", metavar="N", help="of all random numbers; the same as --set seed=N")
+    parser.add_argument("--seed", metavar="N", help="seed of all random numbers; the same as --set seed=N")
 
 
 def changes(arguments: argparse.Namespace) -> list[str]:
@@ -63,7 +63,10 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     """Add the options that name trained networks."""
     parser.add_argument("runs", nargs="*", metavar="RUN", type=Path, help="folder of a run, or a network file from it")
     parser.add_argument(
-        "--network", default="last", metavar="last|best|FILE", help="of which epoch, or a network file (default: last)"
+        "--network",
+        default="last",
+        metavar="last|best|FILE",
+        help="the last or best epoch, or a network file (default: last)",
     )
 
 
@@ -88,18 +91,20 @@ def networks(arguments: argparse.Namespace) -> Iterator["Exported"]:
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the option for the data folder."""
-    parser.add_argument("--data", metavar="DIR", type=Path, help="folder of the data (default: $ADASTE_DATA or ./data)")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="data folder (default: $ADASTE_DATA or ./data)")
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
     """Add the options for device, engine and threads."""
     parser.add_argument("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:1 (default: auto)")
-    parser.add_argument("--engine", default="auto", choices=ENGINES, help="how steps are run (default: the fastest)")
+    parser.add_argument(
+        "--engine", default="auto", choices=ENGINES, help="how steps are executed (default: the fastest)"
+    )
     parser.add_argument(
         "--threads",
         type=at_least_one,
         metavar="N",
-        help="threads of the CPU (default: all); other numbers round differently",
+        help="number of CPU threads (default: all); it affects rounding",
     )
 
 
@@ -107,9 +112,15 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     """Add the options of a run that change its numbers by rounding at most."""
     add_machine(parser)
     parser.add_argument(
-        "--save-every", type=not_negative, default=60.0, metavar="SECONDS", help="between checkpoints (default: 60)"
+        "--save-every",
+        type=not_negative,
+        default=60.0,
+        metavar="SECONDS",
+        help="time between checkpoints (default: 60)",
     )
-    parser.add_argument("--keep", type=at_least_one, default=2, metavar="N", help="checkpoints that stay (default: 2)")
+    parser.add_argument(
+        "--keep", type=at_least_one, default=2, metavar="N", help="number of checkpoints to keep (default: 2)"
+    )
     parser.add_argument(
         "--deterministic",
         action="store_true",
@@ -120,7 +131,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """Add the option that prints errors only."""
-    parser.add_argument("--quiet", action="store_true", help="print errors alone")
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:

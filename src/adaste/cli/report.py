@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "adaste report results                           writes report.html",
     "adaste report runs -o tables.md                 as markdown, .tex as LaTeX, .csv as CSV",
-    "adaste report results --epochs 60               what all methods reach in the same time",
+    "adaste report results --epochs 60               only runs of 60 epochs",
     "adaste report results --figures figures         also the paper's figures and overviews, as SVG and PDF",
     "",
     "Runs that are unfinished or damaged are left out; the report and the command say which, and why.",
@@ -37,15 +37,15 @@ class Format:
 def add_to(commands: options.Commands) -> None:
     """Add the command."""
     parser = options.command(commands, "report", "write a report about the runs in a folder", EXAMPLES)
-    parser.add_argument("results", metavar="RESULTS", type=Path, help="folder of runs; those further below count, too")
+    parser.add_argument("results", metavar="RESULTS", type=Path, help="folder of runs, also in its subfolders")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="the report, - for stdout (default: report.html, .md, ...)"
+        "-o", "--output", metavar="FILE", type=Path, help="file to write, - for stdout (default: report.html, .md, ...)"
     )
     parser.add_argument(
-        "--format", choices=tuple(FORMATS), help="of the report (default: what the file's ending says, else html)"
+        "--format", choices=tuple(FORMATS), help="format of the report (default: the file's ending, else html)"
     )
     parser.add_argument(
-        "--epochs", metavar="N", type=options.at_least_one, help="of runs of this length alone (default: of any)"
+        "--epochs", metavar="N", type=options.at_least_one, help="only runs of this length (default: all)"
     )
     parser.add_argument(
         "--paper",
@@ -66,7 +66,7 @@ def act(arguments: argparse.Namespace) -> int:
     output = arguments.output or Path(f"report.{form.ending}")
     collection = replace(collect(arguments.results), paper=arguments.paper)
     if not collection.runs and not collection.problems:
-        raise ValueError(f"{arguments.results} holds no runs to tell of: `adaste train` and `study` make some")
+        raise ValueError(f"{arguments.results} contains no runs: `adaste train` and `adaste study` write them")
     if arguments.epochs is not None:
         collection = collection.of_length(arguments.epochs)
     _write(form.make(collection, arguments.results).encode(), output)
@@ -89,10 +89,10 @@ def _form(name: str | None, output: Path | None) -> Format:
     ending = output.suffix.lower().removeprefix(".") if output else ""
     meant = next((known for known, form in FORMATS.items() if form.ending == ending), None)
     if name and meant and name != meant:
-        raise ValueError(f"{output} ends as {meant} does, and --format is {name}: leave one of the two out")
+        raise ValueError(f"{output} has the ending of {meant}, but --format is {name}: leave out one of the two")
     if ending and not meant and not name:
         known = ", ".join(f".{form.ending} ({form_name})" for form_name, form in FORMATS.items())
-        raise ValueError(f"{output}: there is no report of the form .{ending}; endings are {known}")
+        raise ValueError(f"{output}: there is no report format .{ending}; formats are {known}")
     return FORMATS[name or meant or "html"]
 
 

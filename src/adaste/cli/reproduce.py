@@ -15,11 +15,11 @@ EXAMPLES = options.examples(
     "adaste reproduce figure3 --processes 4",
     "adaste reproduce ablation --epochs 60 --ray head:6379 --gpu-share 0.25",
     "adaste reproduce all --dry-run",
-    "adaste report runs -o report.html           what came of it",
+    "adaste report runs -o report.html           a report of the runs",
     "",
     "Tables and figures: table1, table2 (the paper's appendix), ablation, figure3 to figure7, long-runs, all.",
     "Families: paper (as printed), released (as the published scripts behave), ours (one recipe for all methods).",
-    "What is finished is skipped, what was interrupted goes on.",
+    "Finished runs are skipped, interrupted ones resume.",
 )
 
 
@@ -27,18 +27,23 @@ def add_to(commands: options.Commands) -> None:
     """Add the command."""
     parser = options.command(commands, "reproduce", "make the runs behind a table or figure of the paper", EXAMPLES)
     parser.add_argument("target", metavar="TABLE|FIGURE|all", help="what to reproduce")
-    parser.add_argument("--only", metavar="NAME,...", type=names, default=[], help="settings, as in cifar10-resnet18")
-    parser.add_argument("--methods", metavar="NAME,...", type=names, default=[], help="of these rows alone")
+    parser.add_argument(
+        "--only", metavar="NAME,...", type=names, default=[], help="only these settings, such as cifar10-resnet18"
+    )
+    parser.add_argument("--methods", metavar="NAME,...", type=names, default=[], help="only these rows")
     parser.add_argument(
         "--family",
         metavar="NAME,...",
         type=names,
         default=[],
-        help="of recipes (default: all of a table, released of a figure)",
+        help="families of recipes (default: all for a table, released for a figure)",
     )
     parser.add_argument("--seeds", metavar="N", type=options.at_least_one, default=1, help="runs per cell (default: 1)")
     parser.add_argument(
-        "--epochs", metavar="N", type=options.at_least_one, help="of every run (default: the family's or figure's)"
+        "--epochs",
+        metavar="N",
+        type=options.at_least_one,
+        help="length of every run (default: the family's or figure's)",
     )
     parser.add_argument("--dry-run", action="store_true", help="list the runs and an estimate of their GPU hours")
     study.add_machines(parser)

@@ -25,7 +25,7 @@ EXAMPLES = options.examples(
     "adaste study study.json --processes 8 --device cuda     (a JSON list of names and recipes)",
     "adaste study study.json --ray head:6379 --gpu-share 0.25",
     "",
-    "What is finished is skipped, what was interrupted goes on. Ctrl-C lets all runs save, a second one kills them.",
+    "Finished runs are skipped, interrupted ones resume. Ctrl-C saves all runs and stops; a second Ctrl-C kills them.",
 )
 
 COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
@@ -35,8 +35,12 @@ COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
 def add_to(commands: options.Commands) -> None:
     """Add the command."""
     parser = options.command(commands, "study", "make many runs, several at a time", EXAMPLES)
-    parser.add_argument("recipes", nargs="+", metavar="FILE|NAME", help="recipes, or JSON files of them or of lists")
-    parser.add_argument("--seeds", type=seeds, default=[], metavar="N,N,...", help="every recipe once with each seed")
+    parser.add_argument(
+        "recipes", nargs="+", metavar="FILE|NAME", help="names of recipes, or JSON files of recipes or of lists"
+    )
+    parser.add_argument(
+        "--seeds", type=seeds, default=[], metavar="N,N,...", help="run every recipe once with each seed"
+    )
     options.add_changes(parser)
     add_machines(parser)
     parser.set_defaults(act=act)
@@ -83,7 +87,7 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
         "--gpu-share",
         type=options.share,
         metavar="SHARE",
-        help="of a GPU for each run on a cluster: with 0.25 four share one, 0 is for CPUs (default: 1 if there is one)",
+        help="share of a GPU for each run on a cluster: 0.25 for four per GPU, 0 for CPUs (default: 1 if there is one)",
     )
     options.add_data(parser)
     options.add_runs(parser)

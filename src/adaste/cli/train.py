@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "adaste train digits-mlp-adaste",
     "adaste train cifar10-resnet18-adaste --epochs 30 --set base.momentum=0.8",
-    "adaste train folder:96-resnet18-adaste --data DIR        your own images: DIR/train/<class>/*, DIR/val/<class>/*",
+    "adaste train folder:96-resnet18-adaste --data DIR   (your images: DIR/train/<class>/*, DIR/val/<class>/*)",
     "adaste train my.json --folder runs/mine         (`adaste show NAME > my.json` is a start)",
     "torchrun --nproc-per-node 4 -m adaste train cifar10-resnet18-adaste",
     "",
-    "The same command again goes on where an interrupted run stopped.",
+    "The same command resumes an interrupted run.",
 )
 
 
@@ -33,7 +33,7 @@ def add_to(commands: options.Commands) -> None:
     options.add_seed(parser)
     options.add_data(parser)
     options.add_runs(parser)
-    parser.add_argument("--folder", metavar="DIR", type=Path, help="of this run (default: RUNS/<name>-<digest>)")
+    parser.add_argument("--folder", metavar="DIR", type=Path, help="folder of this run (default: RUNS/<name>-<digest>)")
     options.add_running(parser)
     options.add_quiet(parser)
     parser.set_defaults(act=act)

@@ -132,8 +132,10 @@ def preset_named(name: str, settings: Mapping[str, Setting] = SETTINGS) -> Prese
     """Return the recipe of that name without its length, among those for some data."""
     known = RECIPES if settings is SETTINGS else presets(settings)
     if name not in known:
+        networks = dict.fromkeys(network for setting in settings.values() for network in setting.networks)
         raise ValueError(
             f"there is no recipe {name!r}{near(name, known)}. Names are <data>-<network>-<method>: data "
-            f"{', '.join(settings)}; methods {', '.join(METHODS)}"
+            f"{', '.join(settings)}; networks {', '.join(networks)}; methods {', '.join(METHODS)}. "
+            "`adaste list recipes` shows the combinations"
         )
     return known[name]

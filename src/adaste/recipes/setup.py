@@ -43,9 +43,9 @@ class RateScheduler(LRScheduler):
         super().step(epoch)
         if self.last_epoch == self._steps + 1:
             warn_user(
-                f"the learning rates were set up for {self._steps} steps, and training goes on: from here on they stay "
-                "what they were at the end, mostly 0. Give adaste.setup the number of all optimizer steps, epochs * "
-                "len(loader) without gradient accumulation, and step the scheduler once after each"
+                f"the learning rates were set up for {self._steps} steps, and training continues: they stay at their "
+                "last values, mostly 0. Give adaste.setup the number of all optimizer steps, epochs * len(loader) "
+                "without gradient accumulation, and step the scheduler once after each"
             )
 
     def state_dict(self) -> dict[str, Any]:
@@ -108,12 +108,6 @@ def setup(
     require_kind("scale", scale, Scale)
     if method not in METHODS:
         raise ValueError(f"there is no method {method!r}{near(str(method), METHODS)}. Methods: {', '.join(METHODS)}")
-    if steps * FASTEST_PACE < SHORTEST_MEASURED:
-        warn_user(
-            f"a run of {steps} optimizer steps is too short for the averages of gradients that most methods keep: "
-            f"rates are measured for {SHORTEST_MEASURED:,} steps and more, and adapted down to "
-            f"{SHORTEST_MEASURED // FASTEST_PACE}. steps counts optimizer steps, not epochs: epochs * len(loader)"
-        )
     optimizer, scheduler = assemble(
         model,
         METHODS[method].treat(Plan.of_steps(steps, examples)),
@@ -124,11 +118,17 @@ def setup(
         compile=compile,
         capturable=capturable,
     )
+    if steps * FASTEST_PACE < SHORTEST_MEASURED:
+        warn_user(
+            f"{steps} optimizer steps are very few: the rates were measured for {SHORTEST_MEASURED:,} steps and more, "
+            f"and are adapted down to {SHORTEST_MEASURED // FASTEST_PACE}. Train for longer; if {steps} is the number "
+            "of epochs, give steps=epochs * len(loader)"
+        )
     hidden = len(optimizer.param_groups[0]["params"]) > 1
     if METHODS[method].needs_norms and hidden and not any("norm" in type(m).__name__.lower() for m in model.modules()):
         warn_user(
             f"the model has no normalization layers, and {method!r} learns badly or not at all in such networks. "
-            "Put norms behind the layers or take another method, as 'binaryconnect'"
+            "Put norms behind the layers or choose another method, such as 'binaryconnect'"
         )
     return optimizer, scheduler
 
