@@ -258,7 +258,7 @@ def of_run(facts, **more):
 
 def test_the_network_of_a_run_is_called_a_checkpoint(tmp_path):
     content = of_run({"recipe": {}, "record": {"epoch": 1}, "classes": ["a"]})
-    refused(tmp_path, content, "this is a checkpoint of a run, no packed network: use `adaste export`")
+    refused(tmp_path, content, "this is a checkpoint of a run, not a packed network: use `adaste export`")
     refused(tmp_path, of_run({"recipe": {}}), "dtype I64")
     refused(tmp_path, of_run([]), "dtype I64")
     refused(tmp_path, of_run({"record": 1}, crc32="0"), "dtype I64")

@@ -94,7 +94,7 @@ def test_a_stopped_run_says_so_and_goes_on_when_started_again(call, tmp_path: Pa
     code, out, err = call(*arguments)
     assert code == 128 + number
     assert all(line.startswith("epoch ") for line in out.splitlines()[1:])
-    assert "saved: start it again to go on" in err and len(err.splitlines()) == 1
+    assert "saved: run the same command again to resume" in err and len(err.splitlines()) == 1
     assert RunFolder(tmp_path / "run").read_result() is None
     code, out, _ = call(*arguments)
     assert code == 0 and "going on in epoch" in out

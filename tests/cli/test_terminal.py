@@ -62,7 +62,7 @@ def test_a_run_is_one_line_that_leaves_lesser_things_out_and_nothing_broken_afte
     (shown,) = [line for line in lines if line.startswith("epoch ")]
     assert "left" in shown and "^C" not in "".join(lines)
     after = "".join(lines[lines.index(shown) + 1 :])
-    assert after.startswith(str(tmp_path)) and after.endswith("start it again to go on")
+    assert after.startswith(str(tmp_path)) and after.endswith("run the same command again to resume")
 
 
 class Pretended:

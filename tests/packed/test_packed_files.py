@@ -105,7 +105,7 @@ RAW = {
     "text": (b"nothing of the kind, but a text of some length", r"^not a safetensors file \(it begins like text\)$"),
     "what a run leaves": (
         with_header({"__metadata__": {"adaste": '{"recipe": {}, "record": {}, "classes": []}'}}, b""),
-        "^this is a checkpoint of a run, no packed network: use `adaste export`",
+        "^this is a checkpoint of a run, not a packed network: use `adaste export`",
     ),
     "metadata of another": (with_header({"__metadata__": {"adaste": '{"recipe": 1}'}}, b""), "__metadata__ must hold"),
     "metadata that are no JSON": (with_header({"__metadata__": {"adaste": "{"}}, b""), "__metadata__ must hold"),

@@ -295,8 +295,8 @@ def test_without_its_environment_nobody_knows_what_a_run_ran_on(tmp_path: Path) 
 
 def test_a_folder_without_runs_is_empty_and_no_folder_is_an_error(tmp_path: Path) -> None:
     assert collect(tmp_path).runs == ()
-    with pytest.raises(ValueError, match=r"nowhere is no folder: results are folders of runs"):
+    with pytest.raises(ValueError, match=r"nowhere is not a folder: results are folders of runs"):
         collect(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="file is no folder"):
+    with pytest.raises(ValueError, match="file is not a folder"):
         collect(tmp_path / "file")

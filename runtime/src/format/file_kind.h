@@ -1,4 +1,4 @@
-// What a file seems to be that is no packed network: people name the wrong one.
+// What a file seems to be that is not a packed network: people name the wrong one.
 #pragma once
 
 #include <cstddef>

@@ -108,11 +108,11 @@ bool is_of_run(const std::string& description) {
 
 // Refuses other safetensors files, by what they are rather than by what is first wrong with their tensors.
 void check_is_packed(const Json* metadata) {
-  require(metadata != nullptr, "no packed network: the header has no __metadata__");
+  require(metadata != nullptr, "not a packed network: the header has no __metadata__");
   const Fields fields(*metadata, "__metadata__");
-  require(fields.has("adaste"), "no packed network: its __metadata__ lacks the key 'adaste'");
+  require(fields.has("adaste"), "not a packed network: its __metadata__ lacks the key 'adaste'");
   require(fields.has("crc32") || !is_of_run(fields.string("adaste")),
-          "this is a checkpoint of a run, no packed network: use `adaste export` with the run's folder");
+          "this is a checkpoint of a run, not a packed network: use `adaste export` with the run's folder");
 }
 
 std::string checked_description(const Json& metadata, const uint8_t* data, size_t size) {
@@ -135,7 +135,7 @@ uint64_t checked_header_bytes(const uint8_t* bytes, size_t size) {
           most_header_bytes);
   require(header_bytes <= size - prefix, "the header says it has ", header_bytes, " bytes, the file has ",
           size - prefix, " after its length: it is cut off or no safetensors file");
-  require(header_bytes > 0 && bytes[prefix] == '{', "no packed network: the header does not begin with {");
+  require(header_bytes > 0 && bytes[prefix] == '{', "not a packed network: the header does not begin with {");
   return header_bytes;
 }
 

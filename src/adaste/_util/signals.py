@@ -21,7 +21,8 @@ class StoppedError(Exception):
     """A signal asked a run to stop: between two steps, where it has saved, or within one, where it could not."""
 
     def __init__(self, signal_number: int, epoch: int, step: int, *, saved: bool = True) -> None:
-        state = "saved: start it again to go on" if saved else "not saved: started again, it goes on from the last save"
+        how = "run the same command again to resume"
+        state = f"saved: {how}" if saved else f"not saved: {how} from the last save"
         super().__init__(f"stopped in epoch {epoch + 1} after {step} of its steps; {state}")
         self.signal_number = signal_number
 

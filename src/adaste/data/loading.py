@@ -104,7 +104,8 @@ def _find_or_extract(source: Source, place: Path, *, progress: bool) -> tuple[La
     if located is None:
         advice = f"; `adaste data get {source.name}` downloads it" if source.downloads else ""
         raise DataError(
-            f"{source.name} was not found in {place}: expected {_expected(source)}; found: {listing(place)}{advice}"
+            f"{source.name} was not found in {place}: expected {_expected(source)}; found: {listing(place)}{advice}; "
+            "--data DIR or ADASTE_DATA names another folder of data"
         )
     layout, path, archive = located
     if archive is None:

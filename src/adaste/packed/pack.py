@@ -32,7 +32,7 @@ WRITERS: MappingProxyType[str, Callable[[Graph], bytes]] = MappingProxyType(
 def writer_for(path: Path) -> Callable[[Graph], bytes]:
     """Return the function that makes the content of a file of this name."""
     if path.suffix not in WRITERS:
-        raise ValueError(f"{path} must end in .safetensors (one bit per weight) or .onnx: that says what to write")
+        raise ValueError(f"{path} must end in .safetensors (one bit per weight) or .onnx: its ending is the format")
     return WRITERS[path.suffix]
 
 

@@ -81,20 +81,24 @@ def _split(content: bytes) -> tuple[bytes, memoryview]:
     if kind is not None:
         raise ValueError(f"not a safetensors file (it begins like {kind})")
     if length > LARGEST_HEADER:
-        raise ValueError(f"no packed file: a header may have {LARGEST_HEADER} bytes, this one claims {length}")
+        raise ValueError(f"not a packed network: a header may have {LARGEST_HEADER} bytes, this one claims {length}")
     if 8 + length > len(content):
         raise ValueError(f"the file is truncated: a header of {length} bytes, but only {len(content) - 8} are left")
     if content[8:9] != b"{":
-        raise ValueError(f"no packed file: the header must begin with {{, got {content[8:9]!r}")
+        raise ValueError(f"not a packed network: the header must begin with {{, got {content[8:9]!r}")
     return content[8 : 8 + length], memoryview(content)[8 + length :]
 
 
 def _metadata(found: Any) -> tuple[str, str]:
     if isinstance(found, dict) and CHECKSUM not in found and _is_of_run(found.get(TEXT)):
-        raise ValueError("this is a checkpoint of a run, no packed network: use `adaste export` with the run's folder")
+        raise ValueError(
+            "this is a checkpoint of a run, not a packed network: use `adaste export` with the run's folder"
+        )
     if not isinstance(found, dict) or set(found) != {TEXT, CHECKSUM}:
         given = sorted(found) if isinstance(found, dict) else found
-        raise ValueError(f"no packed file: __metadata__ must hold {TEXT!r} and {CHECKSUM!r}, got {shorten(given)}")
+        raise ValueError(
+            f"not a packed network: __metadata__ must hold {TEXT!r} and {CHECKSUM!r}, got {shorten(given)}"
+        )
     if not all(isinstance(value, str) for value in found.values()):
         raise ValueError(f"{TEXT!r} and {CHECKSUM!r} in __metadata__ must be texts, got {shorten(found)}")
     return found[TEXT], found[CHECKSUM]

@@ -116,7 +116,9 @@ class Collection:
 def collect(root: Path) -> Collection:
     """Return all runs in `root` and below; unfinished, damaged, duplicate and unknown ones become problems."""
     if not root.is_dir():
-        raise ValueError(f"{root} is no folder: results are folders of runs, as `adaste train` and `study` write them")
+        raise ValueError(
+            f"{root} is not a folder: results are folders of runs, as `adaste train` and `study` write them"
+        )
     runs, problems = list[Run](), list[Problem]()
 
     def closed(error: OSError) -> None:

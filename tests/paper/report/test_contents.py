@@ -275,4 +275,4 @@ def test_the_command_can_keep_to_runs_of_one_length(tmp_path: Path, capsys: pyte
 
 def test_a_folder_that_there_is_not_is_an_error_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "nowhere"]) == 1
-    assert "nowhere is no folder" in capsys.readouterr().err
+    assert "nowhere is not a folder" in capsys.readouterr().err

@@ -40,7 +40,7 @@ def steps_of_epoch(*, count: int, batch: int) -> int:
     if count < batch:
         raise ValueError(
             f"an epoch needs at least one whole batch (the last incomplete one is dropped), "
-            f"got {count} images for batches of {batch}"
+            f"got {count} images for batches of {batch}: take smaller ones (--set batch=N)"
         )
     return count // batch
 
