@@ -21,12 +21,12 @@ from adaste.packed.torch_module import PackedNetwork
 from adaste.packed.trace import Traced, trace
 
 AGREEMENT = 0.01
-"""Of the largest logit: far above rounding, far below what a wrong node does."""
+"""The allowed difference, as a share of the largest logit: far above rounding, far below what a wrong node does."""
 
 WRITERS: MappingProxyType[str, Callable[[Graph], bytes]] = MappingProxyType(
     {".safetensors": to_bytes, ".onnx": to_onnx}
 )
-"""What is written, by the ending of the file's name."""
+"""Functions that make the content of a file, by the ending of its name."""
 
 
 def writer_for(path: Path) -> Callable[[Graph], bytes]:

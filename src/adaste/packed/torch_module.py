@@ -161,4 +161,4 @@ COMPUTATIONS: MappingProxyType[type[Node], Callable[..., Tensor]] = MappingProxy
         Concatenate: _concatenate,
     }
 )
-"""What each node computes, before its scale and shift."""
+"""The computation of each node, before its scale and shift."""
