@@ -1,1 +1,1 @@
-"""What every room uses: checks, files, locks, warnings, JSON of dataclasses. Knows nothing of binary training."""
+"""Helpers for all rooms: checks, files, locks, warnings, JSON of dataclasses. Knows nothing of binary training."""

@@ -20,7 +20,7 @@ UNFINISHED = re.compile(r"\..+\.\d+\.[0-9a-f]{8}\.tmp")
 
 
 class NotWrittenError(OSError):
-    """A file could not be written. What was at its place before is still there, unchanged."""
+    """A file could not be written. The file of before is still there, unchanged."""
 
     @classmethod
     def because(cls, error: OSError, what: str, after: str = "") -> Self:

@@ -194,7 +194,7 @@ def suggest_classes(name: str, hint: Any, admitted: Mapping[str, type]) -> str:
 
 
 def describe_type(hint: Any) -> str:
-    """Return a type in words. What JSON cannot hold (the tensor a schedule becomes) is left out."""
+    """Return a type in words, without types that JSON cannot hold (the tensor a schedule becomes)."""
     if get_origin(hint) in (Union, types.UnionType):
         parts = [
             part for part in get_args(hint) if _NAMES.get(part) or get_origin(part) or dataclasses.is_dataclass(part)

@@ -47,7 +47,7 @@ def listening(always: Collection[int] = ()) -> Iterator[Heard]:
 def handling(hear: Callable[[int], None], always: Collection[int] = ()) -> Iterator[None]:
     """Call `hear` with the number of each request to stop during the block; afterwards all is as before.
 
-    What is ignored stays so (a terminal's end does not reach a process started with nohup), but for the signals that
+    Ignored signals stay so (a terminal's end does not reach a process started with nohup), but for the signals that
     are `always` to be heard. In a thread other than the main one nothing is heard, since Python hears signals in the
     main thread alone.
     """

@@ -1,4 +1,4 @@
-"""What is said of a run and of a study: in words, and line by line where output goes to a file."""
+"""Describe a run and a study in words, line by line where output goes to a file."""
 
 import time
 from collections.abc import Sequence

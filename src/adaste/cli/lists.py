@@ -256,4 +256,4 @@ LISTS = MappingProxyType(
         "fields": fields,
     }
 )
-"""What can be listed, by name: functions of a text to look for, and whether all is to be shown."""
+"""The lists by name: functions of a text to look for, and whether all is to be shown."""

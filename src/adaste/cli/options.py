@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from adaste.runs.evaluate import Exported
 
 Commands = Any
-"""What argparse gives to add commands to; its type has no public name."""
+"""The object of argparse that commands are added to; its type has no public name."""
 
 ENGINES = ("auto", "eager", "compiled", "graph")
 """As in training.execution, which would take seconds to import."""

@@ -1,7 +1,7 @@
-"""What a terminal shows of a run and of a study while they are made: what matters most first, as its width allows.
+"""Show a run or a study on a terminal while it is made: the most important facts first, as its width allows.
 
-All that is drawn anew ends with an empty line, on which the cursor stands. What the terminal itself writes there, as
-the ^C of an interrupt, is wiped away with it and pushes nothing up that would then stay.
+All that is drawn anew ends with an empty line, on which the cursor stands. Text that the terminal itself writes
+there, as the ^C of an interrupt, is wiped away with it and pushes nothing up that would then stay.
 """
 
 import time

@@ -34,7 +34,7 @@ DAMAGE = (
     NotImplementedError,
     UnicodeError,
 )
-"""What Python's readers raise for archives that are not as they were."""
+"""Errors that Python's readers raise for damaged archives."""
 LONGEST_NAME, LONGEST_PART = 1_000, 255
 """Bytes of a member's name, and between its slashes: with less than this a file system has no trouble."""
 

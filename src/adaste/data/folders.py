@@ -46,7 +46,7 @@ TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What makes an image upright, by the orientation in its EXIF data; 1 is upright."""
+"""Operations that make an image upright, by the orientation in its EXIF data; 1 is upright."""
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ class ClassFolders(Layout):
 
     side: int | None = None
     names: Mapping[str, str] | None = None
-    """What to call a class instead of by its folder."""
+    """Names of classes, by the names of their folders where they differ."""
 
     def find(self, folder: Path) -> Path | None:
         root = super().find(folder)

@@ -1,4 +1,4 @@
-"""What is known of a data set before it is read: where its files come from and lie, and how they are read.
+"""The facts about a data set before it is read: where its files come from and lie, and how they are read.
 
 A layout never keeps all decoded images in memory: it says how many there are and fills the array it is given.
 """

@@ -6,11 +6,11 @@ Three slopes of the same method:
   0.4 sigma sign(theta) + E[g] / 2, every latent shrinks to zero and the weights flip at random. Give the optimizer
   `averaging=0.999` or more with it (docs/method.md has the measurements).
 - `ExactSlope`, the appendix's slope for mu alpha < 1.
-- `ReleasedSlope`, what the authors' released code computes. Its accuracy comes from the latent dynamics around it (an
+- `ReleasedSlope`, the rule of the authors' released code. Its accuracy comes from the latent dynamics around it (an
   exponential average of gradients), not from its adaptive gate, which fewer than 1e-4 of the weights ever meet.
 
-Legend: s forward map, theta latent, g = dl/dw, r = 1 - mu alpha, d what the optimizer sees. A theta of 0 counts as
-positive, as its weight is: theta g > 0 is g > 0 there.
+Legend: s forward map, theta latent, g = dl/dw, r = 1 - mu alpha, d the gradient that the base optimizer sees. A theta
+of 0 counts as positive, as its weight is: theta g > 0 is g > 0 there.
 """
 
 from abc import ABC, abstractmethod
@@ -28,16 +28,32 @@ from adaste.estimators.schedules import Scheduled, now
 
 @dataclass(frozen=True)
 class Spacing(ABC):
-    """How far the perturbed point lies from the latent."""
+    """The distance from the latent to the perturbed point, |beta g|."""
 
     @abstractmethod
     def slope(self, forward: ForwardMap, grad: Tensor, latent: Tensor) -> Tensor:
-        """The d = (s(theta) - s(theta - beta g)) / beta of each weight."""
+        """Return d = (s(theta) - s(theta - beta g)) / beta of each weight.
+
+        Args:
+            forward: The map s.
+            grad: g = dl/dw.
+            latent: theta.
+
+        Returns:
+            A tensor in the shape of `latent`.
+        """
 
 
 @dataclass(frozen=True)
 class FixedSpacing(Spacing):
-    """The same beta for every weight."""
+    """The same beta for every weight: `d = (s(theta) - s(theta - beta g)) / beta`.
+
+    Args:
+        beta: A positive number, or a schedule.
+
+    Raises:
+        ValueError: If `beta` is not positive.
+    """
 
     beta: Scheduled = 1.0
 
@@ -55,7 +71,7 @@ class FixedSpacing(Spacing):
 
 @dataclass(frozen=True)
 class AdaptiveSpacing(Spacing):
-    """Eq. beta_choice: beta = max(reach, |theta|) / |g| where theta g > 0, else 1; the paper's reach is 2.
+    """The paper's spacing (eq. beta_choice): `beta = max(reach, |theta|) / |g|` where theta g > 0, else 1.
 
     In closed form only: for |theta| >= reach the perturbed point is exactly zero and rounding would decide on which
     side of the jump it falls. It is taken as the limit from beyond the crossing. With D = max(reach, |theta|):
@@ -64,6 +80,12 @@ class AdaptiveSpacing(Spacing):
         theta g <= 0:  d = sign(g) (s(|theta| + |g|) - s(|theta|))
 
     A theta of 0 belongs to the positive side, as its weight does: theta g > 0 is g > 0 there.
+
+    Args:
+        reach: The least distance, a positive number; 2 in the paper.
+
+    Raises:
+        ValueError: If `reach` is not positive.
     """
 
     reach: float = 2.0
@@ -86,7 +108,18 @@ class AdaptiveSpacing(Spacing):
 
 @dataclass(frozen=True)
 class FiniteDifference(Estimator):
-    """w = s(theta), d = (s(theta) - s(theta - beta g)) / beta for a chosen map and spacing."""
+    """The finite difference of any forward map.
+
+        w = s(theta)
+        d = (s(theta) - s(theta - beta g)) / beta
+
+    Args:
+        map: The map s: `DoubleWell`, `Tanh` or `HardTanh`.
+        spacing: The choice of beta: `AdaptiveSpacing` or `FixedSpacing`.
+
+    Raises:
+        ValueError: If `map` is no map or `spacing` no spacing.
+    """
 
     elementwise: ClassVar[bool] = True
 
@@ -106,18 +139,29 @@ class FiniteDifference(Estimator):
 
 @dataclass(frozen=True)
 class Slope(ABC):
-    """The gradient of the latent for the double-well map."""
+    """A rule for the gradient of the latent, for the double-well map."""
 
     @abstractmethod
     def gradient(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
-        """The d of each weight, from g and theta."""
+        """Return d of each weight.
+
+        Args:
+            grad: g = dl/dw.
+            latent: theta.
+            well: The forward map.
+
+        Returns:
+            A tensor in the shape of `latent`.
+        """
 
 
 @dataclass(frozen=True)
 class PrintedSlope(Slope):
-    """Eq. beta_choice for any mu and alpha.
+    """The slope of the main text, eq. beta_choice, for any mu and alpha: `AdaptiveSpacing` with the double-well map.
 
     For mu alpha >= 1 this is d = g 2 / max(2, |theta|) where theta g > 0, and 0 elsewhere.
+
+    Under mini-batch noise it drifts and every latent shrinks to zero: give the optimizer `averaging=0.999` or more.
     """
 
     spacing: ClassVar[AdaptiveSpacing] = AdaptiveSpacing()
@@ -134,8 +178,11 @@ class ExactSlope(Slope):
                       beta_1 = (|theta| + r) / |g|  d = g (s(|theta|) + 1) / (|theta| + r)
         theta g < 0:  d = g / (1 + mu) where |theta| < r, else 0
 
-    The paper recommends beta_0 throughout. With `steepest`, the larger of the two is taken, which is the maximum over
-    all beta (it is beta_1 exactly where |theta| > 1 + 2 mu + mu alpha).
+    Here r = 1 - mu alpha. The paper recommends beta_0 throughout.
+
+    Args:
+        steepest: Take the larger of the two, which is the maximum over all beta (it is beta_1 exactly where |theta| > 1
+            + 2 mu + mu alpha).
     """
 
     steepest: bool = False
@@ -153,12 +200,18 @@ class ExactSlope(Slope):
 
 @dataclass(frozen=True)
 class ReleasedSlope(Slope):
-    """The factor of the authors' released code, d = f g, with its flaws (its gate needs |g| > threshold).
+    """The factor of the authors' released code, `d = f g`, with its flaws (its gate needs |g| > threshold).
 
-    For mu alpha >= 1: f = 1 where |g| <= threshold or |theta| <= 1e-3; else min(1/2, 1/|theta|) where theta g > 0 and
-    0 where theta g < 0: half the printed slope. For mu alpha < 1 f = 1 / (1 + mu) instead of 1, and un-halved formulas
-    of the appendix inside the gate, one of them with the sign of theta where |theta| is meant. The sizes of theta below
+    For mu alpha >= 1: f = 1 where |g| <= threshold or |theta| <= 1e-3; else min(1/2, 1/|theta|) where theta g > 0 and 0
+    where theta g < 0: half the printed slope. For mu alpha < 1 f = 1 / (1 + mu) instead of 1, and un-halved formulas of
+    the appendix inside the gate, one of them with the sign of theta where |theta| is meant. The sizes of theta below
     which there is no gate, 1e-3 and 1e-6, are constants of that code.
+
+    Args:
+        threshold: The |g| beyond which the factor is adaptive.
+
+    Raises:
+        ValueError: If `threshold` is negative.
     """
 
     threshold: float = 1e-3
@@ -195,15 +248,23 @@ class ReleasedSlope(Slope):
 
 @dataclass(frozen=True)
 class AdaSTE(Estimator):
-    """w = s(theta; mu, alpha), d by the chosen slope.
+    """AdaSTE, the adaptive straight-through estimator: `w = s(theta; mu, alpha)`, d by the chosen slope.
 
-    mu      constant, or a schedule to anneal (the paper: Geometric from 1 to 1/alpha over 200 epochs). From
+    s is the map of `DoubleWell`, with theta / unit in place of theta:
+
+        s(theta) = clip((theta + mu (1 + alpha) sign theta) / (1 + mu), -1, 1)
+
+    Args:
+        mu: A positive number, or a schedule to anneal (the paper: `Geometric` from 1 to 1/alpha over 200 epochs). From
             mu = 1/alpha on all weights are +-1.
-    alpha   where that happens; inside (0, 1).
-    slope   `PrintedSlope()`, `ExactSlope()` or `ReleasedSlope()`.
-    unit    the size of a latent that stands for theta = 1 in the formulas. Rescaling (theta, unit, lr) by one factor
+        alpha: A number inside (0, 1): the inverse of the mu from which on all weights are +-1.
+        slope: `PrintedSlope()`, `ExactSlope()` or `ReleasedSlope()`.
+        unit: The size of a latent that stands for theta = 1 in the formulas. Rescaling (theta, unit, lr) by one factor
             leaves all signs as they are; released-code dynamics use it to keep latents of order one.
-    start   if given, latents start at +-start with the signs of the network's weights.
+        start: If given, latents start at +-start with the signs of the network's weights.
+
+    Raises:
+        ValueError: If a number is out of range or `slope` is no slope.
     """
 
     elementwise: ClassVar[bool] = True
@@ -225,7 +286,7 @@ class AdaSTE(Estimator):
 
     @property
     def well(self) -> DoubleWell:
-        """The forward map."""
+        """The forward map s."""
         return self._well
 
     def latent(self, weight: Tensor) -> Tensor:

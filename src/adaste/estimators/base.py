@@ -1,4 +1,4 @@
-"""What a method of binary training is: a handful of pure, element-wise functions, each with an identity default.
+"""A method of binary training: a handful of pure functions, most of them element-wise, each with an identity default.
 
 The network owns the weights w it computes with, the optimizer owns the latent weights theta. One step, for every
 method (t counts steps; all parameters that follow a schedule are taken at t unless said otherwise):
@@ -28,12 +28,16 @@ from adaste.estimators.schedules import Scalar, parts_of, transform
 
 @dataclass(frozen=True)
 class OutputAxis:
-    """The place of the output channels in the shape of a weight.
+    """The position of the output channels in the shape of a weight.
 
-    dim     the dimension that counts them: 0 in linear and convolution layers, 1 in transformers' Conv1D, whose weight
+    Args:
+        dim: The dimension that counts them: 0 in linear and convolution layers, 1 in transformers' Conv1D, whose weight
             is (inputs, outputs), and in transposed convolutions, whose weight is (inputs, outputs / groups, ...).
-    groups  of a transposed convolution: dimension 0 holds the inputs of one group after those of the other, and
-            dimension 1 counts the outputs of each.
+        groups: The groups of a transposed convolution: dimension 0 holds the inputs of one group after those of the
+            other, and dimension 1 counts the outputs of each.
+
+    Raises:
+        ValueError: If a number is out of range, or if `dim` is 0 and `groups` is not 1.
     """
 
     dim: int = 0
@@ -49,18 +53,40 @@ class OutputAxis:
             )
 
     def fits(self, shape: tuple[int, ...]) -> bool:
-        """Return whether a weight of this shape can have its output channels there."""
+        """Return whether a weight of this shape can have its output channels there.
+
+        Args:
+            shape: The shape of the weight.
+
+        Returns:
+            True if the shape has this dimension and can be divided into these groups.
+        """
         return self == FIRST or (self.dim < len(shape) and shape[0] % self.groups == 0)
 
     def outputs_first(self, weight: Tensor) -> Tensor:
-        """Return the weight as a linear or convolution layer has it: (outputs, inputs of one, ...)."""
+        """Return the weight in the layout of a linear or convolution layer: (outputs, inputs of one, ...).
+
+        Args:
+            weight: The weight, or a tensor of its shape.
+
+        Returns:
+            The same elements with the output channels along dimension 0.
+        """
         if self == FIRST:
             return weight
         by_group = weight.reshape(self.groups, -1, *weight.shape[1:])
         return by_group.movedim(self.dim + 1, 1).flatten(0, 1)
 
     def as_in(self, weight: Tensor, per_output: Tensor) -> Tensor:
-        """Return numbers (outputs, 1, ...), one per output channel, in a shape that multiplies the weight."""
+        """Return numbers (outputs, 1, ...), one per output channel, in a shape that multiplies the weight.
+
+        Args:
+            weight: The weight.
+            per_output: The numbers, computed from `outputs_first(weight)`.
+
+        Returns:
+            The same numbers in a shape that broadcasts to that of the weight.
+        """
         if self == FIRST:
             return per_output
         by_group = per_output.reshape(self.groups, -1, *per_output.shape[1:])
@@ -88,7 +114,7 @@ class Oriented(ABC):
 
     @abstractmethod
     def along(self, axis: OutputAxis) -> Any:
-        """Return the same for weights whose output channels lie along `axis`."""
+        """Return the same part for weights whose output channels lie along `axis`."""
 
     @property
     @abstractmethod
@@ -97,12 +123,23 @@ class Oriented(ABC):
 
     @abstractmethod
     def on_pieces(self, pieces: Sequence[Piece]) -> Any:
-        """Return the same for a vector of these pieces, if it is constant."""
+        """Return the same part for a vector of these pieces; it must be constant."""
 
 
 @dataclass(frozen=True)
 class Estimator(ABC):
-    """A method of training binary weights. Frozen: its fields are its configuration, checked when it is made."""
+    """A method of training binary weights: the functions that one step calls, in this order.
+
+        theta      <- carry(theta, w)
+        theta.grad <- gradient(dl/dw, theta, w)
+        base.step()
+        theta      <- settle(theta, w)
+        w          <- weight(theta, w)
+
+    Derive a frozen dataclass from it: its fields are its configuration, checked when it is made. `weight` must be
+    defined, the other functions of a step default to the identity. All functions are pure; their tensors have the type
+    of the latents.
+    """
 
     binary: ClassVar[bool] = True
     """Whether `binarize` gives weights of one bit."""
@@ -117,52 +154,121 @@ class Estimator(ABC):
         cls.elementwise = vars(cls).get("elementwise", False)
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The theta of the start, from the network's own initial weights."""
+        """Return the first theta.
+
+        Args:
+            weight: The network's own initial weights.
+
+        Returns:
+            A new tensor in the shape of the weights, or with one more dimension.
+        """
         return weight.clone()
 
     def carry(self, latent: Tensor, weight: Tensor) -> Tensor:
-        """The latent the step starts from."""
+        """Return the latent that the step starts from.
+
+        Args:
+            latent: The theta that the last step ended with.
+            weight: The w that the network computed with.
+
+        Returns:
+            A tensor in the shape of `latent`.
+        """
         return latent
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
-        """What the base optimizer sees as the gradient of theta; `grad` is dl/dw at w."""
+        """Return what the base optimizer sees as the gradient of theta.
+
+        Args:
+            grad: dl/dw at w.
+            latent: The theta that the step starts from.
+            weight: The w that the network computed with.
+
+        Returns:
+            A tensor in the shape of `latent`.
+        """
         return grad
 
     def settle(self, latent: Tensor, weight: Tensor) -> Tensor:
-        """The latent the step ends with; `weight` is still the one the gradient was taken at."""
+        """Return the latent that the step ends with.
+
+        Args:
+            latent: The theta that the base optimizer's step ended with.
+            weight: The w that the gradient was taken at.
+
+        Returns:
+            A tensor in the shape of `latent`.
+        """
         return latent
 
     @abstractmethod
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
-        """w, what the network computes with in training; `previous` is the w it replaces."""
+        """Return w, the weights that the network computes with in training.
+
+        Args:
+            latent: The theta that the step ended with.
+            previous: The w that the result replaces.
+
+        Returns:
+            A tensor in the shape of `previous`.
+        """
 
     def position(self, latent: Tensor) -> Tensor:
-        """The latent as one number per weight, positive for +1 (differs only where a latent has two coordinates)."""
+        """Return the latent as one number per weight, positive for +1.
+
+        It differs from the latent only where a latent has two coordinates.
+
+        Args:
+            latent: The theta between steps.
+
+        Returns:
+            A tensor in the shape of the weights.
+        """
         return latent
 
     def extent(self, latent: Tensor, *, carried: bool = False) -> Tensor:
-        """What a scale measures: `position` in the units of latents between steps, without markers.
+        """Return the sizes that a scale measures: `position` in the units of latents between steps, without markers.
 
-        `carried` says that the latent is inside of a step, after `carry` and before `settle`.
+        Args:
+            latent: The theta.
+            carried: Whether the latent is inside of a step, after `carry` and before `settle`.
+
+        Returns:
+            A tensor in the shape of the weights.
         """
         return self.position(latent)
 
     def magnitude(self, latent: Tensor) -> Scalar:
-        """The size of the binarized weights: 1, or a scale."""
+        """Return the size of the binarized weights: 1, or a scale.
+
+        Args:
+            latent: The theta between steps.
+
+        Returns:
+            A number, or a tensor that broadcasts to the shape of the weights.
+        """
         return 1.0
 
     def binarize(self, latent: Tensor, weight: Tensor) -> Tensor:
-        """The weights for evaluation and export."""
+        """Return the weights for evaluation and export, `sign(position) * magnitude` by default.
+
+        Args:
+            latent: The theta between steps.
+            weight: The w that the network computes with in training.
+
+        Returns:
+            A tensor in the shape of `weight`.
+        """
         return sign(self.position(latent)) * self.magnitude(latent)
 
     @property
     def draws(self) -> bool:
-        """Whether it draws random numbers."""
+        """Whether the method draws random numbers."""
         return self.on_parameter(0, 0) is not self
 
     @property
     def takes_blocks(self) -> bool:
-        """Whether it and all its parts are element-wise, also in that they draw no numbers and measure no weights."""
+        """Whether the method and all its parts are element-wise, draw no numbers and measure no weights."""
         return all(
             part.elementwise
             if isinstance(part, Estimator)
@@ -171,13 +277,26 @@ class Estimator(ABC):
         )
 
     def on_pieces(self, pieces: Sequence[Piece]) -> Self:
-        """Return the same method for a vector of these pieces; only for one that `takes_blocks`."""
+        """Return the same method for a vector of these pieces; only for a method that `takes_blocks`.
+
+        Args:
+            pieces: The shapes and sizes of the pieces, in the order of the vector.
+
+        Returns:
+            The method, with scales that know the pieces.
+        """
         return transform(self, lambda part: part.on_pieces(pieces) if isinstance(part, Oriented) else part)
 
     def on_parameter(self, index: int, first_element: int, axis: OutputAxis = FIRST) -> Self:
-        """The same method with the random numbers of one parameter, or of a shard that begins at `first_element`.
+        """Return the same method with the random numbers and the output channels of one parameter.
 
-        `axis` is where the parameter has its output channels, for scales.
+        Args:
+            index: The place of the parameter among those of the optimizer.
+            first_element: The first element of the parameter that this rank holds, if it is sharded.
+            axis: The position of the parameter's output channels, for scales.
+
+        Returns:
+            The method, with noise and scales that know the parameter.
         """
         drawing = transform(self, lambda part: part.on(index, first_element) if isinstance(part, Noise) else part)
         if axis == FIRST:
@@ -186,23 +305,23 @@ class Estimator(ABC):
 
 
 def signed(weight: Tensor, size: float | None) -> Tensor:
-    """Latents of one size with the signs of the weights; the weights themselves if no size is asked for."""
+    """Return latents of one size with the signs of the weights, or a copy of the weights if no size is given."""
     return weight.clone() if size is None else sign(weight) * size
 
 
 def from_two_levels(latent: Tensor) -> Tensor:
-    """(u_plus - u_minus) / 2 of latents with a trailing dimension for the levels (-1, +1)."""
+    """Return (u_plus - u_minus) / 2 of latents with a trailing dimension for the levels (-1, +1)."""
     return (latent[..., 1] - latent[..., 0]) / 2
 
 
 def to_two_levels(value: Tensor) -> Tensor:
-    """(-x, +x) in a new trailing dimension: the inverse of `from_two_levels`, and how dl/dw falls on two levels."""
+    """Return (-x, +x) in a new trailing dimension, as dl/dw falls on two levels; `from_two_levels` is the inverse."""
     return torch.stack((-value, value), dim=-1)
 
 
 @dataclass(frozen=True)
 class FullPrecision(Estimator):
-    """w = theta. For reference runs, and for the parameters that stay real."""
+    """Full-precision weights, for reference runs and for parameters that stay real: `w = theta`."""
 
     binary: ClassVar[bool] = False
     elementwise: ClassVar[bool] = True

@@ -18,7 +18,9 @@ SHARP = 2.0**-23
 
 @dataclass(frozen=True)
 class BayesBiNN(Estimator):
-    """theta is the natural parameter of a Bernoulli weight. With eps ~ U(0, 1) and delta = log(eps / (1 - eps)) / 2:
+    """BayesBiNN (Meng et al. 2020), where theta is the natural parameter of a Bernoulli weight.
+
+    With eps ~ U(0, 1) and delta = log(eps / (1 - eps)) / 2:
 
         w = tanh((theta + delta) / temperature)
         s = train_size (1 - w^2 + 1e-10) / temperature / (1 - tanh(theta)^2 + 1e-10)
@@ -28,14 +30,20 @@ class BayesBiNN(Estimator):
     that is lr. At its published temperatures of 1e-10 and 1e-8 every w is +-1 in float32, s is one constant and
     |theta| >> |delta|: a sign of an average of gradients.
 
-    Below `SHARP` s is evaluated as printed and as the published code does: in float32 both brackets are the 1e-10 alone
-    beyond |theta| = 9. At higher temperatures what float32 loses there would decide on s (at temperature 1 it is wrong
-    by factors up to 1000), and both are evaluated as 4 exp(-2 |x|) / (1 + exp(-2 |x|))^2, which loses nothing.
+    Below a temperature of 2^-23, s is evaluated as printed and as the published code does: in float32 both brackets are
+    the 1e-10 alone beyond |theta| = 9. At higher temperatures what float32 loses there would decide on s (at
+    temperature 1 it is wrong by factors up to 1000), and both are evaluated as 4 exp(-2 |x|) / (1 + exp(-2 |x|))^2,
+    which loses nothing.
 
-    train_size  number of training examples times its published scale of 10.
-    noise       random numbers of the sample; None takes delta = 0.
-    prior       natural parameter of the prior.
-    start       latents start at +-start with the signs of the network's weights.
+    Args:
+        train_size: The number of training examples times its published scale of 10.
+        temperature: A positive number, or a schedule.
+        noise: The random numbers of the sample; None takes delta = 0.
+        prior: The natural parameter of the prior.
+        start: Latents start at +-start with the signs of the network's weights; None takes the weights themselves.
+
+    Raises:
+        ValueError: If a number is out of range or `noise` is no noise.
     """
 
     elementwise: ClassVar[bool] = True
@@ -69,11 +77,11 @@ class BayesBiNN(Estimator):
         return scale * grad + latent - self.prior
 
     def _drawn(self, latent: Tensor) -> Tensor:
-        """The latent with its noise, theta + delta: the same at every call within a step."""
+        """Return the latent with its noise, theta + delta: the same at every call within a step."""
         return latent if self.noise is None else latent + torch.logit(self.noise.uniform(latent)) / 2
 
 
 def _variance(x: Tensor) -> Tensor:
-    """1 - tanh(x)^2."""
+    """Return 1 - tanh(x)^2."""
     decay = torch.exp(-2 * x.abs())
     return 4 * decay / (1 + decay) ** 2

@@ -14,7 +14,18 @@ from adaste.estimators.schedules import Scalar, Scheduled, now
 
 @dataclass(frozen=True)
 class BinaryRelax(Estimator):
-    """w = (1 - share) theta + share v sign(theta), d = g; `share` goes linearly from 0 to 1, v is the scale."""
+    """BinaryRelax (Yin et al. 2018), a blend of the real and the binary weight.
+
+        w = (1 - share) theta + share v sign(theta)
+        d = g
+
+    Args:
+        share: A number in [0, 1], or a schedule; it goes linearly from 0 to 1.
+        scale: The scale v.
+
+    Raises:
+        ValueError: If `share` is out of range or `scale` is no scale.
+    """
 
     elementwise: ClassVar[bool] = True
 

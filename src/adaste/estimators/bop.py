@@ -14,10 +14,19 @@ from adaste.estimators.schedules import Scheduled, now
 
 @dataclass(frozen=True)
 class Bop(Estimator):
-    """m <- (1 - gamma) m + gamma g; w flips where w m > threshold.
+    """Bop (Helwegen et al. 2019): an average m of gradients flips the bits.
+
+        m <- (1 - gamma) m + gamma g
+        w flips where w m > threshold
 
     Here theta = -m, and d = g + theta: SGD with lr = gamma is the average. The sign of w survives while the average
     stays on its side or under the threshold.
+
+    Args:
+        threshold: A number of at least 0, or a schedule.
+
+    Raises:
+        ValueError: If `threshold` is negative.
     """
 
     elementwise: ClassVar[bool] = True

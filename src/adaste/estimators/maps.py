@@ -19,13 +19,20 @@ from adaste.estimators.schedules import Scalar, Scheduled, now
 
 
 def sign(x: Tensor) -> Tensor:
-    """+1 where x >= 0, else -1. Never zero: the one rule for training, packing and kernels."""
+    """Return +1 where x >= 0, else -1. Never zero: training, packing and kernels share this rule.
+
+    Args:
+        x: A tensor of any floating-point type.
+
+    Returns:
+        A new tensor of the same shape and type, without a gradient.
+    """
     # Not by torch.where, which guesses wrong at every other random sign on a CPU and takes ten times as long.
     return torch.ge(x.detach(), 0, out=torch.empty_like(x)).mul_(2).sub_(1)
 
 
 def same_sign(x: Tensor, y: Tensor) -> Tensor:
-    """Whether x y > 0, where an x of 0 counts as positive, as in `sign`; never true where y is 0.
+    """Return whether x y > 0, where an x of 0 counts as positive, as in `sign`; never true where y is 0.
 
     Signs are compared and not the product with 0, which underflows for small numbers.
     """
@@ -33,7 +40,7 @@ def same_sign(x: Tensor, y: Tensor) -> Tensor:
 
 
 def choose(condition: bool | Tensor, then: Callable[[], Tensor], otherwise: Callable[[], Tensor]) -> Tensor:
-    """`then()` or `otherwise()` for a condition known on the host, an element-wise choice for one on the device."""
+    """Return `then()` or `otherwise()`: as one if the condition is known on the host, else element by element."""
     if isinstance(condition, Tensor):
         return torch.where(condition, then(), otherwise())
     return then() if condition else otherwise()
@@ -50,24 +57,55 @@ class ForwardMap(ABC):
 
     @abstractmethod
     def magnitude(self, size: Tensor) -> Scalar:
-        """s(size) for size >= 0; the limit from the right at 0."""
+        """Return s(size) for size >= 0; the limit from the right at 0.
+
+        Args:
+            size: |theta|.
+
+        Returns:
+            Values in [0, 1]; one number if they are all equal.
+        """
 
     @abstractmethod
     def increase(self, size: Tensor, by: Tensor) -> Scalar:
-        """s(size + by) - s(size) for size, by >= 0, in a form that keeps its digits when `by` is small."""
+        """Return s(size + by) - s(size) for size, by >= 0, in a form that keeps its digits when `by` is small.
+
+        Args:
+            size: |theta|.
+            by: The distance to the other point.
+
+        Returns:
+            Values in [0, 1]; one number if they are all equal.
+        """
 
     @abstractmethod
     def objective(self, weight: Tensor) -> Tensor:
-        """G(w) for |w| <= 1."""
+        """Return G(w) for |w| <= 1.
+
+        Args:
+            weight: w.
+
+        Returns:
+            A tensor in the shape of `weight`.
+        """
 
     def __call__(self, latent: Tensor) -> Tensor:
-        """s(theta)."""
+        """Return s(theta)."""
         return sign(latent) if self.is_sign is True else sign(latent).mul_(self.magnitude(latent.abs()))
 
 
 @dataclass(frozen=True)
 class Tanh(ForwardMap):
-    """s = tanh(theta / temperature), from G = temperature (entropy of a Bernoulli variable of mean w, negated)."""
+    """The map `s = tanh(theta / temperature)`.
+
+    From G = temperature (entropy of a Bernoulli variable of mean w, negated).
+
+    Args:
+        temperature: A positive number, or a schedule.
+
+    Raises:
+        ValueError: If `temperature` is not positive.
+    """
 
     temperature: Scheduled = 1.0
 
@@ -90,7 +128,16 @@ class Tanh(ForwardMap):
 
 @dataclass(frozen=True)
 class HardTanh(ForwardMap):
-    """s = clip(theta / temperature, -1, 1), from G = temperature w^2 / 2 on [-1, 1]."""
+    """The map `s = clip(theta / temperature, -1, 1)`.
+
+    From G = temperature w^2 / 2 on [-1, 1].
+
+    Args:
+        temperature: A positive number, or a schedule.
+
+    Raises:
+        ValueError: If `temperature` is not positive.
+    """
 
     temperature: Scheduled = 1.0
 
@@ -110,10 +157,17 @@ class HardTanh(ForwardMap):
 
 @dataclass(frozen=True)
 class DoubleWell(ForwardMap):
-    """The paper's map (eq. our_s_mapping): s = clip((theta + mu (1 + alpha) sign theta) / (1 + mu), -1, 1).
+    """The paper's map (eq. our_s_mapping): `s = clip((theta + mu (1 + alpha) sign theta) / (1 + mu), -1, 1)`.
 
     From G = (1 + mu) / 2 w^2 - mu (1 + alpha) |w| on [-1, 1] (eq. our_E). Linear for |theta| < 1 - mu alpha, +-1
     beyond, and exactly the sign function from mu = 1 / alpha on.
+
+    Args:
+        mu: A positive number, or a schedule. It weighs the two wells at -1 and +1.
+        alpha: A number inside (0, 1): the inverse of the mu from which on the map is the sign function.
+
+    Raises:
+        ValueError: If a number is out of range.
     """
 
     mu: Scheduled = 100.0

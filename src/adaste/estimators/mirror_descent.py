@@ -30,31 +30,66 @@ class Mirror(ABC):
 
     @abstractmethod
     def latent(self, weight: Tensor) -> Tensor:
-        """A latent whose position is `weight`."""
+        """Return a latent whose position is `weight`.
+
+        Args:
+            weight: One number per weight.
+
+        Returns:
+            A new tensor, perhaps with one more dimension.
+        """
 
     @abstractmethod
     def position(self, latent: Tensor) -> Tensor:
-        """The latent as one number per weight."""
+        """Return the latent as one number per weight.
+
+        Args:
+            latent: theta.
+
+        Returns:
+            A tensor in the shape of the weights.
+        """
 
     reach: ClassVar[float]
     """The largest |position| whose weight float32 tells from +-1: all that is left if the weight alone survives."""
 
     def rounded(self, position: Tensor) -> Tensor:
-        """The position of the weight as float32 holds it; infinite where that is +-1."""
+        """Return the position of the weight as float32 holds it; infinite where that is +-1.
+
+        Args:
+            position: One number per weight.
+
+        Returns:
+            A tensor in the same shape.
+        """
         return position
 
     @abstractmethod
     def remembered(self, position: Tensor) -> Tensor:
-        """The latent of a position, made from nothing but its weight."""
+        """Return the latent of a position, made from nothing but its weight.
+
+        Args:
+            position: One number per weight.
+
+        Returns:
+            A latent.
+        """
 
     @abstractmethod
     def pull(self, grad: Tensor) -> Tensor:
-        """dl/dw as the gradient of the latent's coordinates."""
+        """Return dl/dw as the gradient of the latent's coordinates.
+
+        Args:
+            grad: dl/dw.
+
+        Returns:
+            A tensor in the shape of a latent.
+        """
 
 
 @dataclass(frozen=True)
 class TanhMirror(Mirror):
-    """w = tanh(theta), one number per weight."""
+    """The mirror map `w = tanh(theta)`, with one number per weight."""
 
     # Above, tanh is nearer to 1 than to the largest float32 below it, 1 - 2^-24.
     reach: ClassVar[float] = math.atanh(1 - 2.0**-25)
@@ -80,7 +115,7 @@ class TanhMirror(Mirror):
 
 @dataclass(frozen=True)
 class SoftmaxMirror(Mirror):
-    """p = softmax(u), w = p_plus - p_minus, two numbers per weight.
+    """The mirror map `p = softmax(u), w = p_plus - p_minus`, with two numbers per weight.
 
     The smaller of its probabilities keeps all its digits until nothing is left of it: `rounded` changes nothing.
     """
@@ -103,17 +138,28 @@ class SoftmaxMirror(Mirror):
 
 @dataclass(frozen=True)
 class MirrorDescent(Estimator):
-    """d = g. Stable: w = primal(beta theta). Unstable: w <- primal(dual(w) - beta (what the base subtracts)).
+    """Mirror descent (Ajanthan et al. 2021), with `d = g`.
 
-    beta grows in training, multiplied by a factor at every tick (a Geometric schedule). Unstable, the weight is the
+        stable:    w = primal(beta theta)
+        unstable:  w <- primal(dual(w) - beta (what the base subtracts))
+
+    beta grows in training, multiplied by a factor at every tick (a `Geometric` schedule). Unstable, the weight is the
     only memory; it is kept as its dual point in float32, so that a network may compute in bfloat16. With a beta that
     grows by a factor r per step, dual(w) / beta is an exponential average of the base's steps at the rate log r.
 
-    absorbing         unstable only: a weight that float32 cannot tell from +-1 never moves again, as in the published
-                      code, where its dual point is lost. Without it weights go on jumping between the ends as beta
-                      grows (17.9 % on CIFAR-10 where the published accuracy is 92.3; docs/reproducing.md).
-    single_precision  unstable only: the weight that survives a step is one of float32, as in the published code. Near
-                      +-1 that of a tanh has few digits, in which steps much smaller than 1 are lost.
+    Args:
+        mirror: `TanhMirror()` or `SoftmaxMirror()`. From the same start both give the same training.
+        stable: Whether the dual point is kept.
+        beta: A positive number, or a schedule.
+        absorbing: Unstable only: a weight that float32 cannot tell from +-1 never moves again, as in the published
+            code, where its dual point is lost. Without it weights go on jumping between the ends as beta grows (17.9 %
+            on CIFAR-10 where the published accuracy is 92.3; docs/reproducing.md).
+        single_precision: Unstable only: the weight that survives a step is one of float32, as in the published code.
+            Near +-1 that of a tanh has few digits, in which steps much smaller than 1 are lost.
+
+    Raises:
+        ValueError: If `beta` is not positive, `mirror` is no mirror, or `absorbing` or `single_precision` is given with
+            the stable form.
     """
 
     elementwise: ClassVar[bool] = True
@@ -168,7 +214,7 @@ class MirrorDescent(Estimator):
         return torch.tanh(now(self.beta) * position if self.stable else position)
 
     def _surviving(self, latent: Tensor) -> Tensor:
-        """The position of the weight that is left after a step."""
+        """Return the position of the weight that is left after a step."""
         position, reach = self.position(latent), self.mirror.reach
         if self.single_precision:
             position = self.mirror.rounded(position)

@@ -19,7 +19,21 @@ _MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Noise(Timed):
-    """Independent uniform numbers for every element of a tensor, drawn anew at every step."""
+    """Independent uniform numbers for every element of a tensor, drawn anew at every step.
+
+    They are a pure function of (seed, step, parameter, element): the same on every rank, on every device, after a
+    resume, for a shard of a parameter as for the whole, and inside a compiled or captured step. Give the seed; the
+    optimizer sets the other fields.
+
+    Args:
+        seed: A whole number of at least 0.
+        step: The step of the optimizer, an integer or a tensor.
+        parameter: The place of the parameter among those of the optimizer.
+        first_element: The index of the first element, if the tensor is a shard of a parameter.
+
+    Raises:
+        ValueError: If `seed` is no whole number or negative.
+    """
 
     seed: int = 0
     step: int | Tensor = 0
@@ -30,18 +44,39 @@ class Noise(Timed):
         require_count("seed", self.seed, least=0)
 
     def at(self, step: int | Tensor) -> "Noise":
-        """The numbers of another step."""
+        """Return the numbers of another step.
+
+        Args:
+            step: The step, 0-based; an integer or a tensor.
+
+        Returns:
+            The same noise at this step.
+        """
         return replace(self, step=step)
 
     def on(self, parameter: int, first_element: int) -> "Noise":
-        """The numbers of another parameter; `first_element` is where a shard begins inside the whole."""
+        """Return the numbers of another parameter.
+
+        Args:
+            parameter: The place of the parameter among those of the optimizer.
+            first_element: The index, inside the whole parameter, at which a shard begins.
+
+        Returns:
+            The same noise for this parameter.
+        """
         return replace(self, parameter=parameter, first_element=first_element)
 
     def uniform(self, like: Tensor) -> Tensor:
-        """Numbers in the open interval (0, 1), one for each element of `like`.
+        """Return numbers in the open interval (0, 1), one for each element of `like`.
 
         They are (k + 1/2) / 2^n for whole k: n = 23, or as many bits as the fraction of a smaller type has (float16 10,
         bfloat16 7), so that none is rounded to 0, 1 or infinity.
+
+        Args:
+            like: A tensor that gives shape, type and device.
+
+        Returns:
+            A tensor of the same shape, type and device.
         """
         key: Any = 0x9E3779B9
         for word in (self.seed & _MASK, self.seed >> 32 & _MASK, self.parameter, self.step):
@@ -54,7 +89,7 @@ class Noise(Timed):
 
 
 def _scramble(x: Any) -> Any:
-    """A bijection of 32-bit words that mixes them well; its factors are too small to overflow 63 bits."""
+    """Return a bijection of 32-bit words that mixes them well; its factors are too small to overflow 63 bits."""
     x = (x ^ (x >> 15)) * 0x2C1B3C6D & _MASK
     x = (x ^ (x >> 12)) * 0x297A2D39 & _MASK
     return x ^ (x >> 15)

@@ -15,10 +15,17 @@ from adaste.estimators.schedules import Scalar, Scheduled, now
 
 @dataclass(frozen=True)
 class PARQ(Estimator):
-    """w = clip(theta / rho, -v, v), d = g; v sign(theta) at rho = 0.
+    """PARQ (Jin et al. 2025), a piecewise-affine map that steepens into the sign function.
 
-    rho    inverse slope, from 1 to 0 along a `Sigmoid` schedule in the published method.
-    scale  v.
+        w = clip(theta / rho, -v, v), or v sign(theta) at rho = 0
+        d = g
+
+    Args:
+        rho: The inverse slope, from 1 to 0 along a `Sigmoid` schedule in the published method.
+        scale: The scale v.
+
+    Raises:
+        ValueError: If `rho` is outside of [0, 1] or `scale` is no scale.
     """
 
     elementwise: ClassVar[bool] = True

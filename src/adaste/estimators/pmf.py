@@ -14,13 +14,23 @@ from adaste.estimators.schedules import Scheduled, now
 
 @dataclass(frozen=True)
 class PMF(Estimator):
-    """p = softmax(beta u), w = p_plus - p_minus = tanh(beta (u_plus - u_minus) / 2), G = dl/dp = (-g, +g).
+    """Proximal mean-field (Ajanthan et al. 2019), gradient descent on the softmax of two levels per weight.
 
-    d = beta (p G - p (p . G)), the true Jacobian, or one of published code: the identity in place of diag(p), which
-    does not vanish as the weights saturate (both do this on purpose).
+        p = softmax(beta u),  w = p_plus - p_minus = tanh(beta (u_plus - u_minus) / 2)
+        G = dl/dp = (-g, +g)
+        d = beta (p G - p (p . G))
 
-    released  d = beta (G - p (p . G)): that of the code of md-bnn.
-    original  d = beta (G - q (q . G)) with q = softmax(beta p): that of the code of pmf, which takes the softmax twice.
+    That d is the true Jacobian. The published programs have the identity in place of diag(p), which does not vanish as
+    the weights saturate (both do this on purpose).
+
+    Args:
+        beta: A positive number, or a schedule.
+        released: Take d = beta (G - p (p . G)), that of the code of md-bnn.
+        original: Take d = beta (G - q (q . G)) with q = softmax(beta p), that of the code of pmf, which takes the
+            softmax twice.
+
+    Raises:
+        ValueError: If `beta` is not positive, or if both `released` and `original` are True.
     """
 
     elementwise: ClassVar[bool] = True

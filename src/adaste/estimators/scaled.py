@@ -16,13 +16,22 @@ from adaste.estimators.schedules import Scalar
 
 @dataclass(frozen=True)
 class Scale(Oriented):
-    """The magnitude of binary weights: `of` sees latents (outputs, inputs of one, ...), as linear and convolution
-    layers have them; `along` turns those of other layers so before, and the magnitude back.
+    """The magnitude of binary weights.
+
+    `of` sees latents (outputs, inputs of one, ...), as linear and convolution layers have them. `along` returns a scale
+    that brings the latents of other layers into this layout first, and the magnitude back into theirs.
     """
 
     @abstractmethod
     def of(self, position: Tensor) -> Scalar:
-        """The magnitude for latents with one number per weight."""
+        """Return the magnitude for latents.
+
+        Args:
+            position: Latents with one number per weight.
+
+        Returns:
+            A number, or a tensor (outputs, 1, ...).
+        """
 
     def along(self, axis: OutputAxis) -> "Scale":
         return self if axis == FIRST else _Along(self, axis)
@@ -40,7 +49,7 @@ class Scale(Oriented):
 
 @dataclass(frozen=True)
 class Unit(Scale):
-    """1: weights are +-1."""
+    """The scale 1: weights are +-1."""
 
     def of(self, position: Tensor) -> float:
         return 1.0
@@ -58,10 +67,10 @@ class Unit(Scale):
 
 @dataclass(frozen=True)
 class FanIn(Scale):
-    """sqrt(2 / fan_in), a constant per layer: activations keep their variance through a ReLU network.
+    """The scale `sqrt(2 / fan_in)`, a constant per layer.
 
-    fan_in counts the weights of one output channel. In a transposed convolution of stride s, 1 / s^2 of them meet in
-    one pixel.
+    Activations keep their variance through a ReLU network. fan_in counts the weights of one output channel. In a
+    transposed convolution of stride s, 1 / s^2 of them meet in one pixel.
     """
 
     def of(self, position: Tensor) -> float:
@@ -74,7 +83,10 @@ class FanIn(Scale):
 
 @dataclass(frozen=True)
 class ChannelMean(Scale):
-    """mean |theta| over each output channel (over all of it for a one-dimensional parameter), 1 where that is 0."""
+    """The scale `mean |theta|` over each output channel.
+
+    It is the mean over the whole of a one-dimensional parameter, and 1 where the mean is 0.
+    """
 
     def of(self, position: Tensor) -> Tensor:
         dims = list(range(1, position.ndim)) or [0]
@@ -125,10 +137,19 @@ class _OnPieces(Scale):
 
 @dataclass(frozen=True)
 class Scaled(Estimator):
-    """w = a s(theta): the inner method sees the unscaled weight w / a and, by the chain rule, the gradient a g.
+    """Another method with scaled weights: `w = a s(theta)`.
+
+    The inner method sees the unscaled weight w / a and, by the chain rule, the gradient a g.
 
     A scale that depends on theta is held constant in the derivative, and taken from the theta of that moment, measured
     as the inner method says (`Estimator.extent`): between steps and inside of one the scale is the same.
+
+    Args:
+        estimator: The inner method.
+        scale: The scale a: `Unit`, `FanIn` or `ChannelMean`.
+
+    Raises:
+        ValueError: If `estimator` is no method of binary weights or `scale` is no scale.
     """
 
     elementwise: ClassVar[bool] = True

@@ -1,7 +1,7 @@
 """Values that change during training, as frozen objects: a schedule is a pure function from a step to a number.
 
-The one internal unit is the optimizer step. `every` is the number of steps one tick lasts, so the same schedule
-moves once per step (`every=1`) or once per epoch (`every=steps_per_epoch`); `length` counts ticks.
+The one internal unit is the optimizer step. `every` is the number of steps one tick lasts, so the same schedule moves
+once per step (`every=1`) or once per epoch (`every=steps_per_epoch`); `length` counts ticks.
 
     Geometric(start=1.0, stop=100.0, length=200, every=391)      # mu <- gamma mu after every epoch of 391 steps
 
@@ -28,11 +28,18 @@ T = TypeVar("T")
 
 
 class Timed(ABC):
-    """Whatever depends on the step."""
+    """A value that depends on the step."""
 
     @abstractmethod
     def at(self, step: int | Tensor) -> Any:
-        """What it is at `step` (0-based)."""
+        """Return the value at a step.
+
+        Args:
+            step: The step, 0-based; an integer or a tensor.
+
+        Returns:
+            The value.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +53,32 @@ class Schedule(Timed):
 
     @abstractmethod
     def at(self, step: int | Tensor) -> Scalar:
-        """The value in force at `step` (0-based)."""
+        """Return the number at a step.
+
+        Args:
+            step: The step, 0-based; an integer or an integer tensor.
+
+        Returns:
+            A float, or a tensor without dimensions on the device of `step`.
+        """
 
     @abstractmethod
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value it ever takes."""
+        """Return the smallest and the largest value of all steps.
+
+        Returns:
+            The two numbers.
+        """
 
     def stretched(self, factor: int) -> Self:
-        """The same course over `factor` times as many ticks: what counts epochs becomes what counts their steps."""
+        """Return the same course over `factor` times as many ticks: a schedule in epochs becomes one in steps.
+
+        Args:
+            factor: The ticks that replace one.
+
+        Returns:
+            The schedule.
+        """
         return self
 
     def _tick(self, step: int | Tensor) -> int | Tensor:
@@ -62,7 +87,15 @@ class Schedule(Timed):
 
 @dataclass(frozen=True, kw_only=True)
 class Constant(Schedule):
-    """The same value at every step."""
+    """The same value at every step.
+
+    Args:
+        value: The number.
+        every: Without effect; all schedules have it.
+
+    Raises:
+        ValueError: If `value` is not finite.
+    """
 
     value: float
 
@@ -79,7 +112,18 @@ class Constant(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Ramp(Schedule):
-    """From `start` to `stop` in `length` ticks after `delay` ticks, constant before and after."""
+    """From `start` to `stop` in `length` ticks after `delay` ticks, constant before and after.
+
+    Args:
+        start: The value until tick `delay`.
+        stop: The value from tick `delay + length` on.
+        length: Ticks from one to the other.
+        delay: Ticks before the first change.
+        every: Steps that one tick lasts.
+
+    Raises:
+        ValueError: If a value is not finite or a count out of range.
+    """
 
     start: float
     stop: float
@@ -95,7 +139,14 @@ class Ramp(Schedule):
 
     @abstractmethod
     def shape(self, progress: Scalar) -> Scalar:
-        """The value at `progress`, which runs from 0 to 1."""
+        """Return the value at `progress`, which runs from 0 to 1.
+
+        Args:
+            progress: The share p of the ticks between the ends; a number or a tensor.
+
+        Returns:
+            The value, of the same type.
+        """
 
     def at(self, step: int | Tensor) -> Scalar:
         tick = self._tick(step)
@@ -118,7 +169,18 @@ class Ramp(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Ramp):
-    """start + (stop - start) p."""
+    """A straight line, `start + (stop - start) p`, where p is the share of the ticks that have passed.
+
+    Args:
+        start: The value until tick `delay`.
+        stop: The value from tick `delay + length` on.
+        length: Ticks from one to the other.
+        delay: Ticks before the first change.
+        every: Steps that one tick lasts.
+
+    Raises:
+        ValueError: If a value is not finite or a count out of range.
+    """
 
     def shape(self, progress: Scalar) -> Scalar:
         return self.start + (self.stop - self.start) * progress
@@ -126,7 +188,20 @@ class Linear(Ramp):
 
 @dataclass(frozen=True, kw_only=True)
 class Geometric(Ramp):
-    """start (stop / start)^p: multiplied by the same factor at every tick, as mu <- gamma mu in the paper."""
+    """A geometric sequence, `start (stop / start)^p`, where p is the share of the ticks that have passed.
+
+    The value is multiplied by the same factor at every tick, as mu <- gamma mu in the paper.
+
+    Args:
+        start: The value until tick `delay`.
+        stop: The value from tick `delay + length` on.
+        length: Ticks from one to the other.
+        delay: Ticks before the first change.
+        every: Steps that one tick lasts.
+
+    Raises:
+        ValueError: If a value is not finite or a count out of range, or an end is not positive.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -142,7 +217,19 @@ class Geometric(Ramp):
 
 @dataclass(frozen=True, kw_only=True)
 class Cosine(Ramp):
-    """stop + (start - stop) (1 + cos(pi p)) / 2."""
+    """Half a period of a cosine, `stop + (start - stop) (1 + cos(pi p)) / 2`, where p is the share of the ticks that
+    have passed.
+
+    Args:
+        start: The value until tick `delay`.
+        stop: The value from tick `delay + length` on.
+        length: Ticks from one to the other.
+        delay: Ticks before the first change.
+        every: Steps that one tick lasts.
+
+    Raises:
+        ValueError: If a value is not finite or a count out of range.
+    """
 
     def shape(self, progress: Scalar) -> Scalar:
         angle = math.pi * progress
@@ -152,7 +239,23 @@ class Cosine(Ramp):
 
 @dataclass(frozen=True, kw_only=True)
 class Sigmoid(Ramp):
-    """From start to stop along a logistic curve, normalised so that it begins and ends exactly there (PARQ's)."""
+    """A logistic curve from start to stop, normalised so that it begins and ends exactly there (PARQ's).
+
+    With p, the share of the ticks that have passed, and k, the steepness:
+
+        start + (stop - start) (1 + tanh(k (p - 1/2) / 2) / tanh(k / 4)) / 2
+
+    Args:
+        start: The value until tick `delay`.
+        stop: The value from tick `delay + length` on.
+        length: Ticks from one to the other.
+        delay: Ticks before the first change.
+        every: Steps that one tick lasts.
+        steepness: The factor k in the exponent of the curve; larger is steeper in the middle.
+
+    Raises:
+        ValueError: If a value is not finite or a count out of range, or `steepness` is not positive.
+    """
 
     steepness: float = 10.0
 
@@ -172,7 +275,16 @@ class Sigmoid(Ramp):
 
 @dataclass(frozen=True, kw_only=True)
 class Steps(Schedule):
-    """`values[i]` from tick `ticks[i - 1]` on; `values[0]` before the first."""
+    """A piecewise constant: `values[i]` from tick `ticks[i - 1]` on, `values[0]` before the first.
+
+    Args:
+        values: The values in order, one more than ticks.
+        ticks: The ticks at which the value changes; they increase.
+        every: Steps that one tick lasts.
+
+    Raises:
+        ValueError: If there is not one value more than ticks, a value is not finite, or the ticks do not increase.
+    """
 
     values: tuple[float, ...]
     ticks: tuple[int, ...]
@@ -211,7 +323,10 @@ Scheduled = float | Schedule | Tensor
 
 
 def now(value: Scheduled) -> Scalar:
-    """The value of a parameter inside a pure function, where every schedule has been resolved already."""
+    """Return the value of a parameter inside a pure function, where every schedule has been resolved already.
+
+    Raise TypeError if it is still a schedule.
+    """
     if isinstance(value, Schedule):
         raise TypeError(
             f"this parameter follows {value}: it has no value before a step is chosen, use at_step(estimator, step)"
@@ -220,9 +335,17 @@ def now(value: Scheduled) -> Scalar:
 
 
 def at_step(value: T, step: int | Tensor, values: Iterator[Scalar] | None = None) -> T:
-    """`value` with everything inside it that depends on the step replaced by what it is at `step`.
+    """Return `value` with everything inside it that depends on the step replaced by its value at `step`.
 
-    `values` may hold what its schedules are, in the order of `schedules_in`, where that was computed already.
+        at_step(AdaSTE(mu=Geometric(start=1.0, stop=100.0, length=200)), 100)    # AdaSTE with mu = 10
+
+    Args:
+        value: A method, or another frozen dataclass.
+        step: The step, 0-based; an integer or an integer tensor.
+        values: The values of its schedules at this step, if they are known: in the order of the fields.
+
+    Returns:
+        A copy without schedules; the same object if nothing depends on the step.
     """
 
     def resolve(part: Any) -> Any:
@@ -247,7 +370,7 @@ def schedules_in(value: Any) -> list[Schedule]:
 
 
 def transform(value: T, change: Callable[[Any], Any]) -> T:
-    """Nested frozen dataclasses with `change` applied to every field; the same object where nothing changed."""
+    """Return nested frozen dataclasses with `change` applied to every field; the same object where nothing changed."""
     changed = {}
     for field in dataclasses.fields(value):  # type: ignore[arg-type]
         before = getattr(value, field.name)

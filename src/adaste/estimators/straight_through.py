@@ -13,13 +13,20 @@ from adaste.estimators.noise import Noise
 
 
 def round_at_random(latent: Tensor, noise: Noise) -> Tensor:
-    """+1 with probability clip((theta + 1) / 2, 0, 1), else -1."""
+    """Return +1 with probability clip((theta + 1) / 2, 0, 1), else -1."""
     return torch.where(noise.uniform(latent) < (latent + 1) / 2, 1.0, -1.0).to(latent.dtype)
 
 
 @dataclass(frozen=True)
 class BinaryConnect(Estimator):
-    """w = sign(theta), d = g, theta clipped to [-1, 1]. With `noise`, w is drawn at random in training."""
+    """BinaryConnect (Courbariaux et al. 2015): `w = sign(theta)`, `d = g`, theta clipped to [-1, 1].
+
+    Args:
+        noise: If given, w is drawn at random in training, +1 with probability (theta + 1) / 2.
+
+    Raises:
+        ValueError: If `noise` is no noise.
+    """
 
     elementwise: ClassVar[bool] = True
 
@@ -37,14 +44,18 @@ class BinaryConnect(Estimator):
 
 @dataclass(frozen=True)
 class StraightThrough(Estimator):
-    """w = sign(theta), d = g + decay theta.
+    """The straight-through estimator: `w = sign(theta)`, `d = g + decay theta`.
 
-    decay   1 with SGD makes theta an exponential average of -g with rate lr: the dynamics that give released AdaSTE
+    Args:
+        decay: 1 with SGD makes theta an exponential average of -g with rate lr: the dynamics that give released AdaSTE
             and BayesBiNN code their accuracy, and the strongest simple baseline.
-    window  if given, the gradient passes only where |theta| <= window.
-    start   if given, latents start at +-start with the signs of the network's weights. With decay they live at the size
-            of gradients, and forget larger initial values only slowly.
-    noise   if given, w is drawn at random in training, +1 with probability clip((theta + 1) / 2, 0, 1).
+        window: If given, the gradient passes only where |theta| <= window.
+        noise: If given, w is drawn at random in training, +1 with probability clip((theta + 1) / 2, 0, 1).
+        start: If given, latents start at +-start with the signs of the network's weights. With decay they live at the
+            size of gradients, and forget larger initial values only slowly.
+
+    Raises:
+        ValueError: If a number is out of range or `noise` is no noise.
     """
 
     elementwise: ClassVar[bool] = True

@@ -27,10 +27,14 @@ class Convolution(nn.Conv2d):
 
 
 class Norm(nn.Module):
-    """relu(BatchNorm(x) + residual); the residual may be missing, and so may the ReLU.
+    """The layer relu(BatchNorm(x) + residual); the residual may be missing, and so may the ReLU.
 
-    users   how many layers use the result; for two it may be a pair.
-    faster  if set and if it takes the input, is called instead: (norm, x, residual).
+    If `faster` is set and takes the input, it is called instead: (norm, x, residual).
+
+    Args:
+        batch_norm: The BatchNorm.
+        relu: Whether a ReLU follows.
+        users: How many layers use the result; for two it may be a pair.
     """
 
     def __init__(self, batch_norm: nn.BatchNorm2d, *, relu: bool = True, users: int = 1) -> None:
@@ -65,13 +69,17 @@ class ImageShape(NamedTuple):
 class Network(ABC):
     """The description of a network; its fields are its configuration.
 
-    affine         whether BatchNorm has trainable scales and shifts. The paper's networks have none: every trainable
-                   parameter is a weight.
-    logits_norm    a BatchNorm (never affine) on the logits, as in the AdaSTE and BayesBiNN networks. It floors the
-                   cross-entropy: at 0.278 for 10 classes.
-    norm_momentum  of the BatchNorms behind convolutions; those behind linear layers have torch's 0.1.
-    two_levels     whether weights start at half the difference of two, one for -1 and one for +1, each drawn for a
-                   layer of twice the outputs, as latents of two levels do in the code of md-bnn and pmf.
+    Args:
+        affine: Whether BatchNorm has trainable scales and shifts. The paper's networks have none: every trainable
+            parameter is a weight.
+        logits_norm: Whether a BatchNorm (never affine) is on the logits, as in the AdaSTE and BayesBiNN networks. It
+            floors the cross-entropy: at 0.278 for 10 classes.
+        norm_momentum: That of the BatchNorms behind convolutions; those behind linear layers have torch's 0.1.
+        two_levels: Whether weights start at half the difference of two, one for -1 and one for +1, each drawn for a
+            layer of twice the outputs, as latents of two levels do in the code of md-bnn and pmf.
+
+    Raises:
+        ValueError: If a field is out of range.
     """
 
     affine: bool = False
@@ -83,7 +91,18 @@ class Network(ABC):
         require("norm_momentum", self.norm_momentum, above=0, most=1)
 
     def build(self, image: ImageShape, classes: int) -> nn.Module:
-        """Return the network for these images; weights are Xavier-uniform or the difference of two such, biases 0."""
+        """Return the network for these images; weights are Xavier-uniform or the difference of two such, biases 0.
+
+        Args:
+            image: The shape of the images.
+            classes: The number of logits.
+
+        Returns:
+            A module of torch.
+
+        Raises:
+            ValueError: If the images are too small for it, or a number is no positive whole number.
+        """
         for name, value in image._asdict().items():
             require_count(name, value, least=1)
         require_count("classes", classes, least=2)
@@ -101,7 +120,15 @@ class Network(ABC):
 
     @abstractmethod
     def layers(self, image: ImageShape, classes: int) -> nn.Module:
-        """Return the layers, with torch's initial weights."""
+        """Return the layers, with torch's initial weights.
+
+        Args:
+            image: The shape of the images.
+            classes: The number of logits.
+
+        Returns:
+            A module of torch.
+        """
 
     def norm(self, channels: int, *, relu: bool = True, users: int = 1) -> Norm:
         """Return the BatchNorm behind a convolution, with its ReLU."""
@@ -121,7 +148,7 @@ class Network(ABC):
 
 
 def _difference_of_two_levels_(parameter: Tensor) -> None:
-    """Fill with (u_plus - u_minus) / 2, both uniform up to sqrt(6 / (inputs + 2 outputs)): triangular."""
+    """Fill a weight with (u_plus - u_minus) / 2, both uniform up to sqrt(6 / (inputs + 2 outputs)): triangular."""
     levels = torch.cat((parameter, parameter)).detach()
     minus, plus = nn.init.xavier_uniform_(levels).chunk(2)
     with torch.no_grad():

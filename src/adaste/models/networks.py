@@ -13,12 +13,17 @@ WIDTHS = (64, 128, 256, 512)
 
 @dataclass(frozen=True, kw_only=True)
 class ResNet(Network):
-    """conv3x3 - BN - ReLU, four stages of residual blocks of widths 64, 128, 256, 512, average pool 4, linear.
+    """A residual network.
 
-    depth    18 or 34 (basic blocks), 50 (bottlenecks).
-    stem     "small": 3x3, stride 1 (CIFAR; also the paper's Imagenette network, whose last maps are 7x7 after the
-             pool); "strided": 3x3, stride 2 (the paper's Tiny ImageNet network); "large": 7x7, stride 2 and a max pool
-             (ImageNet).
+    It is conv3x3 - BN - ReLU, four stages of residual blocks of widths 64, 128, 256, 512, average pool 4, linear.
+
+    Args:
+        depth: 18 or 34 (basic blocks), 50 (bottlenecks).
+        stem: "small": 3x3, stride 1 (CIFAR; also the paper's Imagenette network, whose last maps are 7x7 after the
+            pool); "strided": 3x3, stride 2 (the paper's Tiny ImageNet network); "large": 7x7, stride 2 and a max pool
+            (ImageNet).
+
+    `Network` describes the other fields.
     """
 
     depth: int = 18
@@ -60,7 +65,7 @@ class ResNet(Network):
         return [convolution, self.norm(width, users=2)]
 
     def _last(self, size: int, image: ImageShape) -> int:
-        """The side of the last maps; every halving rounds up, and the average pool needs four pixels."""
+        """Return the side of the last maps; every halving rounds up, and the average pool needs four pixels."""
         shrink = 8 * self.SHRINKS[self.stem]
         last = -(-size // shrink)
         if last < 4:
@@ -72,7 +77,7 @@ class ResNet(Network):
 
 
 class BasicBlock(nn.Module):
-    """relu(BN(conv(relu(BN(conv(x))))) + shortcut(x))."""
+    """The block relu(BN(conv(relu(BN(conv(x))))) + shortcut(x))."""
 
     expansion: ClassVar = 1
 
@@ -91,7 +96,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """The same with three convolutions: 1x1, 3x3 (which carries the stride), 1x1 to four times the width."""
+    """A block of three convolutions: 1x1, 3x3 (which carries the stride), 1x1 to four times the width."""
 
     expansion: ClassVar = 4
 
@@ -122,10 +127,13 @@ def _shortcut(network: Network, channels: int, width: int, stride: int) -> nn.Mo
 class VGG(Network):
     """Stages of 3x3 convolutions, each ending in a max pool of 2, then linear layers, all with BatchNorm and ReLU.
 
-    stages          the widths of the convolutions, stage by stage. The default is VGG-16.
-    hidden_widths   those of the hidden linear layers.
-    pool_last       the max pool comes after BatchNorm and ReLU instead of before (md-bnn's order).
-    bias            convolutions and linear layers have biases (md-bnn's networks).
+    Args:
+        stages: The widths of the convolutions, stage by stage. The default is VGG-16.
+        hidden_widths: Those of the hidden linear layers.
+        pool_last: The max pool comes after BatchNorm and ReLU instead of before (md-bnn's order).
+        bias: Convolutions and linear layers have biases (md-bnn's networks).
+
+    `Network` describes the other fields.
     """
 
     stages: tuple[tuple[int, ...], ...] = ((64, 64), (128, 128), (256,) * 3, (512,) * 3, (512,) * 3)
@@ -172,10 +180,13 @@ class VGG(Network):
 
 @dataclass(frozen=True, kw_only=True)
 class MLP(Network):
-    """Hidden linear layers with BatchNorm and ReLU, without biases, over all pixels.
+    """A multi-layer perceptron: hidden linear layers with BatchNorm and ReLU, without biases, over all pixels.
 
-    widths  of the hidden layers.
-    norm_hidden  False leaves out the BatchNorms of the hidden layers and gives them biases instead.
+    Args:
+        widths: Those of the hidden layers.
+        norm_hidden: False leaves out the BatchNorms of the hidden layers and gives them biases instead.
+
+    `Network` describes the other fields.
     """
 
     widths: tuple[int, ...] = (512, 512)

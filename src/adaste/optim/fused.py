@@ -38,7 +38,7 @@ class Rule:
 
 
 def sgd(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tensor, State]:
-    """torch.optim.SGD after its first step: buf <- m buf + (1 - dampening) d, theta <- theta - lr buf."""
+    """Return a step of torch.optim.SGD after its first: buf <- m buf + (1 - dampening) d, theta <- theta - lr buf."""
     grad = _decayed(latent, grad, h)
     if not h["momentum"]:
         return latent - h["lr"] * grad, {}
@@ -48,20 +48,20 @@ def sgd(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tensor
 
 
 def adam(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tensor, State]:
-    """torch.optim.Adam: theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
+    """Return a step of torch.optim.Adam: theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
     if h.get("decoupled_weight_decay"):
         return adamw(latent, grad, state, h)
     return _adam(latent, _decayed(latent, grad, h), state, h)
 
 
 def adamw(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tensor, State]:
-    """torch.optim.AdamW: the decay acts on theta itself."""
+    """Return a step of torch.optim.AdamW, where the decay acts on theta itself."""
     grad = -grad if h["maximize"] else grad
     return _adam(latent * (1 - h["lr"] * h["weight_decay"]), grad, state, h)
 
 
 def rmsprop(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tensor, State]:
-    """torch.optim.RMSprop: theta <- theta - lr d / (sqrt(v) + eps)."""
+    """Return a step of torch.optim.RMSprop: theta <- theta - lr d / (sqrt(v) + eps)."""
     grad = _decayed(latent, grad, h)
     kept = {"step": state["step"] + 1, "square_avg": h["alpha"] * state["square_avg"] + (1 - h["alpha"]) * grad * grad}
     variance = kept["square_avg"]
@@ -96,7 +96,7 @@ def _adam(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tens
 
 
 def _mass(rate: float, step: Tensor) -> Tensor:
-    """1 - rate^step, in a form that keeps its digits in float32."""
+    """Return 1 - rate^step, in a form that keeps its digits in float32."""
     return -torch.expm1(step * math.log(rate)) if rate > 0 else torch.ones_like(step)
 
 
@@ -134,7 +134,7 @@ def fused_step(
 ) -> None:
     """Make one step with the base optimizer's rule as a pure function, so that the compiler sees all of it at once.
 
-    It counts the step, too.
+    Count the step, too.
     """
     for state, part in zip(states, parts, strict=True):
         method, after = moments[part.moment]
@@ -188,7 +188,7 @@ class _FirstFew:
     versions: list[Any] = field(default_factory=list)
 
     def admit(self, version: Any) -> bool:
-        """Whether it is one of them."""
+        """Return whether a version is one of them."""
         if version not in self.versions and len(self.versions) < _MOST_COMPILATIONS:
             self.versions.append(version)
         return version in self.versions
@@ -205,7 +205,7 @@ class CompiledStep:
         self._warned = self._failed = False
 
     def two_moments(self, schedules: list[Schedule], steps: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
-        """What schedules are at a step and at the next."""
+        """Return the values of schedules at a step and at the next."""
         if not self._schedules.admit(schedules):
             return two_moments(schedules, steps)
         if self._evaluate is None:
@@ -213,7 +213,9 @@ class CompiledStep:
         return self._evaluate(schedules, steps)
 
     def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[Part]) -> bool:
-        """Whether the base optimizer has made the state that the fused step reads, and the step is one of a few."""
+        """Return whether the base optimizer has made the state that the fused step reads, and the step is worth
+        compiling.
+        """
         needs = RULES[type(base)].needs
         begun = all(
             base.state.get(each.owner, {}).get(name) is not None
@@ -230,7 +232,9 @@ class CompiledStep:
         parts: list[Part],
         steps: int | Tensor,
     ) -> bool:
-        """The fused step, which counts itself in `steps`; False, and nothing has changed, if it cannot be compiled."""
+        """Make the fused step, which counts itself in `steps`. Return False, and change nothing, if it cannot be
+        compiled.
+        """
         rule = RULES[type(base)]
         settings = [base_settings(group) for group in groups]
         states = [
@@ -255,7 +259,7 @@ class CompiledStep:
         return not self._failed
 
     def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[Part]) -> bool:
-        """Whether this version of the step is one of the first few, which are compiled."""
+        """Return whether this version of the step is one of the first few, which are compiled."""
         if self._steps.admit((_compiled_in(groups), _kinds(groups, moving))):
             return True
         if not self._warned:
@@ -269,7 +273,8 @@ class CompiledStep:
 
 
 def _as_vectors(state: dict[str, Tensor], part: Part) -> tuple[dict[str, Tensor], Part]:
-    """The tensors of a part of a step that have no dimensions, as vectors of one element, which share their memory.
+    """Return the state and the part, where tensors without dimensions are vectors of one element, which share their
+    memory.
 
     On a CPU, torch's compiler takes a float64 tensor without dimensions for a number: what is written there is lost.
     """
@@ -288,7 +293,9 @@ def _as_vectors(state: dict[str, Tensor], part: Part) -> tuple[dict[str, Tensor]
 
 
 def _compiled_in(groups: list[dict[str, Any]]) -> list[Any]:
-    """The settings of the base that are constants of a compiled step; the learning rate is none, it may change."""
+    """Return the settings of the base that are constants of a compiled step: all but the learning rate, which may
+    change.
+    """
     return [
         tuple((name, value) for name, value in base_settings(group).items() if isinstance(value, int | float | tuple))
         for group in groups
@@ -296,7 +303,7 @@ def _compiled_in(groups: list[dict[str, Any]]) -> list[Any]:
 
 
 def _kinds(groups: list[dict[str, Any]], moving: list[Part]) -> list[Any]:
-    """What a compiled step takes for granted of the parameters that move."""
+    """Return all facts about the parameters that move which a compiled step takes for granted."""
     drawing = [group["estimator"].draws for group in groups]
     return [
         (

@@ -1,13 +1,13 @@
-"""What is checked: gradients and weights at every step, and what an optimizer is made of when it is made.
+"""Checks of gradients and weights at every step, and of the parts of an optimizer when it is made.
 
 Gradients that are not finite never reach the latents, and are reported without making a step wait. On the CPU a step
 that meets one raises before it changes anything. On a CUDA device the step masks the parameter's update on the device
 and remembers it there; a copy of that memory travels to the host on its own, and the first step or query that finds it
 arrived raises. Replays of a CUDA graph do not look: ask `check_gradients` there now and then.
 
-A step writes all weights anew: what others have written there, as `model.load_state_dict` does, is lost. Torch counts
-the writes into every tensor. A step only compares counts, and looks at the weights themselves where these differ; a
-CUDA graph that holds a step does not look.
+A step writes all weights anew: others' writes, as those of `model.load_state_dict`, are lost. Torch counts the writes
+into every tensor. A step only compares counts, and looks at the weights themselves where these differ; a CUDA graph
+that holds a step does not look.
 """
 
 import inspect
@@ -47,7 +47,7 @@ class NonFiniteGradientError(RuntimeError):
 
 
 class GradientGuard:
-    """Watches the gradients of one optimizer's parameters, each known by a fixed slot."""
+    """A watch on the gradients of one optimizer's parameters, each known by a fixed slot."""
 
     def __init__(self) -> None:
         # The largest |g| that each slot has met on each device; NaN and infinity stay once they are in.
@@ -55,9 +55,9 @@ class GradientGuard:
         self._arriving: dict[torch.device, tuple[Tensor, torch.cuda.Event]] = {}
 
     def inspect(self, grads: Sequence[Tensor], slots: Sequence[int], names: Sequence[str]) -> list[Tensor | None]:
-        """For each gradient its largest |g|, on its device; None where the gradient is known to be finite.
+        """Return for each gradient its largest |g|, on its device; None where the gradient is known to be finite.
 
-        `names` are those of all slots.
+        `names` are those of all slots. Raise NonFiniteGradientError for a gradient on a CPU at once.
         """
         waiting = [grad for grad in grads if grad.device.type != "cuda"]
         if not _surely_finite(waiting):
@@ -82,11 +82,11 @@ class GradientGuard:
         return norms
 
     def raise_pending(self, names: Sequence[str]) -> None:
-        """Raise for what was met on any device so far; waits for the devices."""
+        """Wait for the devices, and raise for gradients that were met on any of them so far."""
         self._raise({device: largest.cpu() for device, largest in self._largest.items()}, names)
 
     def forget(self) -> None:
-        """Whatever was met so far is no news any more."""
+        """Forget all gradients that were met so far."""
         for norms in self._largest.values():
             norms.zero_()
         self._arriving.clear()
@@ -132,7 +132,8 @@ class GradientGuard:
 
 
 def _surely_finite(grads: Sequence[Tensor]) -> bool:
-    """Whether sums show that all elements are finite: a sum is finite only if its terms are, though it may overflow.
+    """Return whether sums show that all elements are finite: a sum is finite only if its terms are, though it may
+    overflow.
 
     On the CPU torch adds much faster than it looks for the largest element.
     """
@@ -147,11 +148,11 @@ class WriteTracker:
         self._known: list[int] = []
 
     def accept(self, parameters: Iterable[Part]) -> None:
-        """All writes so far were the optimizer's own."""
+        """Take all writes so far as the optimizer's own."""
         self._known = [each.parameter._version for each in parameters]
 
     def by_others(self, parameters: Iterable[Part]) -> list[Part]:
-        """The parameters that were written into since then; those that are new since then are left out."""
+        """Return the parameters that were written into since then; those that are new since then are left out."""
         found = [each for each, known in zip(parameters, self._known, strict=False) if each.parameter._version != known]
         # To look at weights is to wait for them, which a capture does not allow.
         on_gpu = any(each.weight.is_cuda for each in found)
@@ -159,7 +160,7 @@ class WriteTracker:
 
 
 def warn_of_lost(parameters: Iterable[tuple[Part, Estimator]]) -> None:
-    """Say whose weights will be lost."""
+    """Warn of weights that others have written and the next step will overwrite."""
     names = [parameter.name for parameter, estimator in parameters if _is_lost(parameter, estimator)]
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -172,13 +173,13 @@ def warn_of_lost(parameters: Iterable[tuple[Part, Estimator]]) -> None:
 
 @torch.no_grad()
 def _is_lost(parameter: Part, estimator: Estimator) -> bool:
-    """Whether the next step overwrites the weights it finds by quite other ones; waits for the device."""
+    """Return whether the next step overwrites the weights it finds by quite other ones; waits for the device."""
     latent = parameter.latent
     weight = parameter.weight.to(latent.dtype)
     own = estimator.weight(latent, weight)
     if not torch.equal(estimator.carry(latent, weight), estimator.carry(latent, own)):
         return False  # the method goes on from the weights it finds
-    # What was changed for a while and put back may differ by rounding.
+    # Weights that were changed for a while and put back may differ by rounding.
     return bool((weight - own).norm() > torch.finfo(parameter.weight.dtype).eps ** 0.5 * own.norm())
 
 
@@ -189,7 +190,7 @@ _BASE = (
 
 
 def check_base(base: Any) -> None:
-    """What is to make the base optimizer, before it is called."""
+    """Raise TypeError if `base` cannot make the base optimizer; it is not called yet."""
     if isinstance(base, Optimizer):
         raise TypeError(
             f"{_BASE}; got {with_article(type(base).__name__)} that is made already, for other parameters than the "
@@ -207,7 +208,7 @@ def check_base(base: Any) -> None:
 
 
 def check_made(made: Any, latents: Iterable[Sequence[Tensor]]) -> None:
-    """What `base` has made of these latents, group by group."""
+    """Raise an error if `base` has not made an optimizer of these latents, group by group."""
     if not isinstance(made, Optimizer):
         raise TypeError(f"{_BASE}; it returned {made!r}")
     wanted = [[id(latent) for latent in group] for group in latents]
@@ -219,7 +220,7 @@ def check_made(made: Any, latents: Iterable[Sequence[Tensor]]) -> None:
 
 
 def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Mapping[Tensor, str]) -> None:
-    """A new parameter group; `known` names the parameters the optimizer has already."""
+    """Raise an error if a new parameter group is impossible; `known` names the parameters the optimizer has already."""
     if not isinstance(estimator, Estimator):
         raise TypeError(f"estimator must be an Estimator such as adaste.AdaSTE(), got {estimator!r}")
     require("averaging", averaging, least=0, below=1, why="the share of the old average that is kept at each step")
@@ -238,7 +239,7 @@ def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Ma
 
 
 def check_output_axes(group: Mapping[str, Any]) -> None:
-    """A new group whose parameters may have their output channels elsewhere than along dimension 0."""
+    """Raise ValueError if the output channels of a new group's parameters cannot lie where it says."""
     params, axes = group["params"], group.get("output_axes")
     if axes is None:
         return
@@ -262,7 +263,7 @@ def check_output_axes(group: Mapping[str, Any]) -> None:
 
 
 def warn_of_vectors(groups: Sequence[Mapping[str, Any]]) -> None:
-    """Groups that look like all parameters of a network."""
+    """Warn of groups that look like all parameters of a network."""
     for group in groups:
         # Those of binary_weights have names: who took it has chosen, also where everything is to be binary.
         if not group["estimator"].binary or "param_names" in group:
@@ -277,7 +278,7 @@ def warn_of_vectors(groups: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_devices(groups: list[dict[str, Any]]) -> torch.device:
-    """The one device on which a capturable optimizer keeps its step count."""
+    """Return the one device on which a capturable optimizer keeps its step count."""
     devices: set[torch.device] = {parameter.device for group in groups for parameter in group["params"]}
     if len(devices) != 1:
         raise ValueError(
@@ -287,7 +288,7 @@ def check_devices(groups: list[dict[str, Any]]) -> torch.device:
 
 
 def check_not_rounded(rounded: bool, what: str) -> None:
-    """A call that changes weights."""
+    """Raise RuntimeError if a call, `what`, would change weights that are rounded."""
     if rounded:
         raise RuntimeError(
             f"{what} inside binarized(): the weights are rounded there and those of before will be put back; "

@@ -63,33 +63,50 @@ from adaste.optim.step import (
 
 
 class LatentOptimizer(Optimizer):
-    """Trains the weights of a network through latent weights, by any estimator and any base optimizer.
+    """A torch optimizer that trains the weights of a network through latent weights, by any estimator and any base
+    optimizer.
 
         weights = adaste.binary_weights(model)
-        optimizer = LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=adaste.AdaSTE())
+        base = partial(torch.optim.SGD, lr=0.1)
+        optimizer = LatentOptimizer(weights, base=base, estimator=adaste.AdaSTE())
 
-    params      what `binary_weights` returns, or parameters or parameter groups as for any torch optimizer. A group
-                may have its own `estimator`, `averaging` and settings of the base optimizer, and `output_axes`: an
-                OutputAxis for each of its parameters, where some are weights whose output channels do not lie along
-                dimension 0 (`binary_weights` knows them).
-    base        makes the optimizer of the latents: called with parameter groups.
-    estimator   how weights follow from latents, and the gradient of latents from that of weights.
-    averaging   the estimator sees an exponential average of dl/dw with this rate, free of bias, instead of dl/dw;
-                0 for none. May follow a schedule.
-    compile     fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`. The
-                learning rate may change at every step; a change of another setting of the base, or of which
-                parameters have a gradient, compiles anew, and after a few such changes the step goes on uncompiled,
-                with a warning. So does one that torch's compiler fails on.
-    capturable  keep the step count, the learning rate and all scheduled values in tensors on the device of the
-                weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base
-                must be able to do the same: SGD(fused=True), Adam(capturable=True). Between replays, change a learning
-                rate in its tensor, as torch's schedulers do: a number is read by steps that are not replayed.
+    One step, for every method (`Estimator` has its functions):
 
-    Making it overwrites the weights of the network by what the estimator gives for the first step. The latents are
-    float32 (float64 for float64 weights), whatever the type of the weights. A network loaded from a file is loaded
-    before its optimizer is made, or together with the optimizer's own state; else the next step undoes it, with a
-    warning. Under DDP all ranks must start from the same weights when the optimizer is made (after wrapping the model
-    they do).
+        theta      <- carry(theta, w)
+        theta.grad <- gradient(dl/dw, theta, w)
+        base.step()
+        theta      <- settle(theta, w)
+        w          <- weight(theta, w)
+
+    Making it overwrites the weights of the network by those that the estimator gives for the first step. The latents
+    are float32 (float64 for float64 weights), whatever the type of the weights. Load a network before you make its
+    optimizer, or together with the optimizer's own state; else the next step undoes it, with a warning. Under DDP all
+    ranks must start from the same weights when the optimizer is made (after wrapping the model they do).
+
+    Args:
+        params: The result of `binary_weights`, or parameters or parameter groups as for any torch optimizer. A group
+            may have its own `estimator`, `averaging` and settings of the base optimizer, and `output_axes`: an
+            OutputAxis for each of its parameters, where some are weights whose output channels do not lie along
+            dimension 0 (`binary_weights` knows them).
+        base: Makes the optimizer of the latents: called with parameter groups.
+        estimator: The method: how weights follow from latents, and the gradient of latents from that of weights.
+        averaging: The estimator sees an exponential average of dl/dw with this rate, free of bias, instead of dl/dw; 0
+            for none. May follow a schedule.
+        compile: Fuse the step with torch.compile; for SGD, Adam, AdamW and RMSprop as base. Implies `capturable`. The
+            learning rate may change at every step; a change of another setting of the base, or of which parameters have
+            a gradient, compiles anew, and after a few such changes the step goes on uncompiled, with a warning. So does
+            one that torch's compiler fails on.
+        capturable: Keep the step count, the learning rate and all scheduled values in tensors on the device of the
+            weights, so that a CUDA graph that holds a step sees their current values. Without `compile` the base must
+            be able to do the same: SGD(fused=True), Adam(capturable=True). Between replays, change a learning rate in
+            its tensor, as torch's schedulers do: a number is read by steps that are not replayed.
+
+    Raises:
+        TypeError: If `base` makes no optimizer, `estimator` is no Estimator, or a parameter is no tensor of real
+            numbers.
+        ValueError: If `base` makes an optimizer of other parameters, a parameter comes twice, `averaging` is outside of
+            [0, 1), `output_axes` do not fit, `compile` does not know the base optimizer, or weights of a compiled or
+            capturable optimizer lie on several devices.
     """
 
     base: Optimizer
@@ -131,21 +148,33 @@ class LatentOptimizer(Optimizer):
         return int(self._steps)
 
     def latents(self) -> Iterator[tuple[str, Tensor]]:
-        """Name and latent of every binary weight, one number per weight."""
+        """Yield name and latent of every binary weight.
+
+        Yields:
+            The name of the parameter, and a tensor with one number per weight.
+        """
         for parameter, estimator in self._with_estimators(self._parameters()):
             if estimator.binary:
                 yield parameter.name, estimator.position(parameter.latent.detach())
 
     @torch.no_grad()
     def signs(self) -> Iterator[Tensor]:
-        """Of every binary weight whether it would be exported as positive, in the order of `latents`."""
+        """Yield, for every binary weight, whether it would be exported as positive.
+
+        Yields:
+            A tensor of booleans for each parameter, in the order of `latents`.
+        """
         for parameter, estimator in self._with_estimators(self._parameters()):
             if estimator.binary:
                 yield parameter.exported(estimator) >= 0
 
     @torch.no_grad()
     def is_soft(self) -> bool:
-        """Whether any weight the network computes with differs from the one it would be exported with."""
+        """Return whether any weight the network computes with differs from the one it would be exported with.
+
+        Returns:
+            False if all weights are binary already, or trained in full precision.
+        """
         # One after the other: they may lie on several devices.
         return any(
             not torch.equal(parameter.weight, parameter.exported(estimator))
@@ -153,7 +182,15 @@ class LatentOptimizer(Optimizer):
         )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with their own settings; what is not given is as it was given to the optimizer."""
+        """Add parameters with their own settings; settings that are not given are those of the optimizer.
+
+        Args:
+            param_group: A dictionary with "params", and settings of the group.
+
+        Raises:
+            TypeError: If the parameters come as a set, or a value has the wrong type.
+            ValueError: If a parameter is in the optimizer already, or a setting is out of range.
+        """
         params = param_group["params"]
         if isinstance(params, set | frozenset):
             raise TypeError("parameters must come in an order that is the same in every run, got a set: use a list")
@@ -181,11 +218,21 @@ class LatentOptimizer(Optimizer):
     def step(self, closure: Callable[[], float]) -> float: ...
     @untraced
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One step of all parameters that have a gradient; a latent without one does not move.
+        """Make one step of all parameters that have a gradient; a latent without one does not move.
 
-        Raises NonFiniteGradientError, before anything has changed on a CPU; on a GPU at the first step or query after
-        the news has arrived (the step that met the gradient left the latents of its parameter unchanged). In shards,
-        the rank that holds the bad part raises.
+        The error for a gradient that is not finite comes before anything has changed on a CPU; on a GPU at the first
+        step or query after the news has arrived (the step that met the gradient left the latents of its parameter
+        unchanged). In shards, the rank that holds the bad part raises.
+
+        Args:
+            closure: Computes the loss and its gradients again, as for any torch optimizer.
+
+        Returns:
+            The loss that `closure` returned; None without one.
+
+        Raises:
+            NonFiniteGradientError: If a gradient holds NaN or infinite values.
+            RuntimeError: Inside `binarized`.
         """
         check_not_rounded(self._rounded, "step()")
         loss = None
@@ -219,16 +266,28 @@ class LatentOptimizer(Optimizer):
         forward: Callable[[Any], object] | None = None,
         most: int = MOST_BATCHES,
     ) -> Iterator[None]:
-        """The network computes with the weights it will be exported with; afterwards with those of training again.
+        """Return a context in which the network has the weights it will be exported with; afterwards it has those of
+        training.
 
             with optimizer.binarized(model, statistics_from=loader): evaluate(model)
 
         Running statistics of BatchNorm remember networks of earlier batches, whose signs have flipped since, or whose
-        weights were soft. With `statistics_from` they are re-estimated for the rounded weights, from at most `most` of
-        these batches, and put back afterwards; give batches as the network is trained with, augmented if they are.
-        `adaste.reestimate_norms` has the details, also of `forward`.
+        weights were soft. With `statistics_from` they are re-estimated for the rounded weights, and put back
+        afterwards.
 
-        Under FSDP2 pass the `model`: it may still hold gathered weights of before, and must be told to forget them.
+        Args:
+            model: The network. Needed with `statistics_from`, and under FSDP2: it may still hold gathered weights of
+                before, and must be told to forget them.
+            statistics_from: Batches as the network is trained with, augmented if they are.
+            forward: Called with a batch instead of the model, see `adaste.reestimate_norms`.
+            most: The number of batches that are drawn at most, 50 by default.
+
+        Yields:
+            Nothing; use it in a `with` statement.
+
+        Raises:
+            ValueError: If `statistics_from` is given without a model, or `adaste.reestimate_norms` raises.
+            NonFiniteGradientError: If an earlier step on a GPU met a gradient that is not finite.
         """
         estimation: AbstractContextManager[None] = nullcontext()
         if statistics_from is None:
@@ -251,14 +310,24 @@ class LatentOptimizer(Optimizer):
 
     @untraced
     def check_gradients(self) -> None:
-        """Raise now if a step on a GPU met a gradient that is not finite; waits for the GPU."""
+        """Wait for the GPU, and raise if a step met a gradient that is not finite.
+
+        Raises:
+            NonFiniteGradientError: If one did.
+        """
         self._guard.raise_pending([each.name for each in self._parameters()])
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a resumed run needs beside the network's own state, as plain data in torch's usual layout.
+        """Return all that a resumed run needs beside the network's own state, as plain data in torch's usual layout.
 
-        Before the first step it has places for what the base optimizer will keep, too: torch.distributed.checkpoint
-        loads what a new optimizer has a place for, and nothing else.
+        Before the first step it has places for the base optimizer's future state, too: torch.distributed.checkpoint
+        loads only what a new optimizer has a place for.
+
+        Returns:
+            A dictionary with "state" and "param_groups".
+
+        Raises:
+            NonFiniteGradientError: If an earlier step on a GPU met a gradient that is not finite.
         """
         self.check_gradients()
         # torch's hooks are called here and not by its own method: they are to see the whole state.
@@ -287,8 +356,15 @@ class LatentOptimizer(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a `state_dict`; the same groups, shapes, estimators and kind of base optimizer are required.
 
-        Else nothing changes. Whether values live in tensors (`compile`, `capturable`) need not be the same. The base
-        optimizer gets new tensors: a CUDA graph that holds a step must be captured anew.
+        Whether values live in tensors (`compile`, `capturable`) need not be the same. The base optimizer gets new
+        tensors: a CUDA graph that holds a step must be captured anew.
+
+        Args:
+            state_dict: The result of `state_dict`.
+
+        Raises:
+            ValueError: If it is that of another optimizer; nothing has changed then.
+            RuntimeError: Inside `binarized`.
         """
         check_not_rounded(self._rounded, "load_state_dict()")
         state_dict = changed_by(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
@@ -315,7 +391,7 @@ class LatentOptimizer(Optimizer):
             hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # torch copies groups and state alone. What an optimizer is equipped with stays behind: it serves that one.
+        # torch copies groups and state alone. The equipment of an optimizer stays behind: it serves that one.
         own = {name: self.__dict__[name] for name in ("base", "_compile", "_steps")}
         return {**super().__getstate__(), **own}
 
@@ -339,14 +415,14 @@ class LatentOptimizer(Optimizer):
         return parts_in(self.param_groups, self.state)
 
     def _with_estimators(self, parameters: Iterable[Part]) -> Iterator[tuple[Part, Estimator]]:
-        """Each parameter with its method at the current step."""
+        """Yield each parameter with its method at the current step."""
         for parameter in parameters:
             estimator = at_step(self.param_groups[parameter.group]["estimator"], self._steps)
             yield parameter, parameter.placed(estimator)
 
     @untraced
     def _warn_of_old_statistics(self, model: nn.Module | None) -> None:
-        """Say once that running statistics of BatchNorm are not those of the rounded weights."""
+        """Warn once that running statistics of BatchNorm are not those of the rounded weights."""
         if model is None or self._rounded or self._warned_of_statistics or self.steps == self._reestimated_at:
             return
         if norms_in_use(model) and any(group["estimator"].binary for group in self.param_groups):
@@ -361,7 +437,7 @@ class LatentOptimizer(Optimizer):
     @untraced
     @torch.no_grad()
     def _kept_weights(self, model: nn.Module | None) -> list[tuple[Part, Tensor]]:
-        """All weights with copies of them, before others are written for a while."""
+        """Return all weights with copies of them, before others are written for a while."""
         self.check_gradients()
         forget_gathered(model)
         parameters = list(self._parameters())
@@ -391,7 +467,7 @@ class LatentOptimizer(Optimizer):
             parameter.write_weight(estimator, unless_close=unless_close)
 
     def _plan(self, moving: list[Part], names: list[str]) -> tuple[list[Moment], list[Part]]:
-        """What a step needs to know, for the parameters that have a gradient; `names` are those of all."""
+        """Return the methods and the parameters of a step; `names` are those of all parameters."""
         grads = [dense_grad(each) for each in moving]
         norms = self._guard.inspect(grads, [each.slot for each in moving], names)
         parts = [each._replace(grad=grad, norm=norm) for each, grad, norm in zip(moving, grads, norms, strict=True)]

@@ -2,7 +2,7 @@
 
 The running statistics of training are an average over past batches, m <- (1 - a) m + a m_t. Between these the signs of
 weights flip, and a weight that flips changes by 2: the average is of networks that are no more. A test then normalises
-with what no network had. The means over T batches of the network that is tested do not have this fault:
+with statistics that no network had. The means over T batches of the network that is tested do not have this fault:
 
     m = (1/T) sum_t m_t        for the mean and the unbiased variance of every channel.
 """
@@ -21,7 +21,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from adaste._util.checks import require_count
 
 MOST_BATCHES = 50
-"""Of an iterable: more hardly change the means, and a whole epoch would take its time."""
+"""Batches taken of an iterable: more hardly change the means, and a whole epoch would take its time."""
 
 
 @contextmanager
@@ -32,30 +32,37 @@ def reestimate_norms(
     forward: Callable[[Any], object] | None = None,
     most: int = MOST_BATCHES,
 ) -> Iterator[None]:
-    """Inside, every BatchNorm of `model` has the means of its statistics over `batches`; afterwards those of before.
+    """Return a context in which every BatchNorm of `model` has the means of its statistics over `batches`.
 
         with optimizer.binarized(), reestimate_norms(model, loader): evaluate(model)
 
-    `optimizer.binarized(model, statistics_from=loader)` is the same. Buffers are put back to the last bit, also after
-    an error. Blocks may be nested.
+    `optimizer.binarized(model, statistics_from=loader)` is the same. For the mean and the unbiased variance of every
+    channel, over T batches:
+
+        m = (1/T) sum_t m_t
+
+    Afterwards buffers are put back to the last bit, also after an error. Blocks may be nested.
 
     Only the norms are in training mode meanwhile, so that the statistics are those of the network that is tested
     (without dropout, say). Norms that are in evaluation mode in a model that is in training mode are frozen and left
     alone, and so are those without running statistics. Torch's random numbers go on as if no batch had been drawn, and
-    what torch.compile has made of the model is not used. Of several processes (DDP, FSDP2) all must enter, with equally
-    many batches; each draws its own, and the means are those over all.
+    code that torch.compile has made of the model is not used. All processes (DDP, FSDP2) must enter, with equally many
+    batches; each draws its own, and the means are those over all.
 
     Args:
-        model: the network; under DDP the wrapped or the inner one.
-        batches: as the network is trained with, augmented if they are: tensors, or what a DataLoader yields. Of a
-            sequence the first part is the input, a mapping holds keyword arguments; they are moved to the model's
+        model: The network; under DDP the wrapped or the inner one.
+        batches: Batches as the network is trained with, augmented if they are: tensors, or what a DataLoader yields.
+            The first part of a sequence is the input, a mapping holds keyword arguments; they are moved to the model's
             device.
-        forward: called with a batch instead, where the model is called in another way.
-        most: how many batches are drawn at most.
+        forward: Called with a batch instead, where the model is called in another way.
+        most: The number of batches that are drawn at most, 50 by default.
+
+    Yields:
+        Nothing; use it in a `with` statement.
 
     Raises:
-        ValueError: if there is no batch, if no norm was reached, or if the inputs of a batch are not known.
-
+        ValueError: If there is no batch, if no norm was reached, if the inputs of a batch are not known, or if
+            `most` is no positive whole number.
     """
     require_count("most", most, least=1)
     means = BatchMeans(norms_in_use(model))
@@ -66,13 +73,13 @@ def reestimate_norms(
 
 
 def norms_in_use(model: nn.Module) -> list[_BatchNorm]:
-    """Every BatchNorm that training gives running statistics, which tests normalise with; frozen ones are left out."""
+    """Return every BatchNorm that training gives running statistics, which tests normalise with; no frozen ones."""
     norms = norms_with_statistics(model)
     return [norm for norm in norms if norm.training] if model.training else norms
 
 
 def norms_with_statistics(model: nn.Module) -> list[_BatchNorm]:
-    """Every BatchNorm that has running statistics."""
+    """Return every BatchNorm that has running statistics."""
     return [each for each in model.modules() if isinstance(each, _BatchNorm) and each.running_mean is not None]
 
 
@@ -86,7 +93,7 @@ class BatchMeans:
 
     @contextmanager
     def put_back(self) -> Iterator[None]:
-        """Afterwards all buffers are as before, to the last bit."""
+        """Return a context after which all buffers are as before, to the last bit."""
         kept = [{name: buffer.clone() for name, buffer in norm.named_buffers()} for norm in self.norms]
         try:
             yield
@@ -98,7 +105,8 @@ class BatchMeans:
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
-        """Inside, running statistics are those of the last batch; at the end they are the means of all that were added.
+        """Return a context in which running statistics are those of the last batch; at its end they are the means of
+        all added.
 
         A norm of which nothing was added keeps its own.
         """
@@ -137,12 +145,12 @@ class BatchMeans:
                 statistic.copy_(total / dist.get_world_size())
 
     def _statistics(self) -> list[Tensor]:
-        """Mean and variance of each norm, in turns."""
+        """Return mean and variance of each norm, in turns."""
         return [norm.get_buffer(name) for norm in self.norms for name in ("running_mean", "running_var")]
 
 
 def at_least_single(tensor: Tensor) -> torch.dtype:
-    """The type of a tensor, or float32 where that is more precise."""
+    """Return the type of a tensor, or float32 where that is more precise."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
@@ -178,7 +186,7 @@ def _estimate(
 
 @contextmanager
 def _only_in_training(model: nn.Module, norms: Iterable[nn.Module]) -> Iterator[None]:
-    """`norms` in training mode and all else in evaluation mode; afterwards each in its own."""
+    """Return a context with `norms` in training mode and all else in evaluation mode; afterwards each is in its own."""
     modes = [(module, module.training) for module in model.modules()]
     try:
         # Not by train(): that would take along what lies inside, and a model may have one of its own.
@@ -194,20 +202,20 @@ def _only_in_training(model: nn.Module, norms: Iterable[nn.Module]) -> Iterator[
 
 @contextmanager
 def _same_random_numbers(model: nn.Module) -> Iterator[None]:
-    """Afterwards torch's generators on the CPU and on the model's devices go on where they were."""
+    """Return a context after which torch's generators on the CPU and on the model's devices go on where they were."""
     devices = {tensor.device for tensor in chain(model.parameters(), model.buffers())}
     with torch.random.fork_rng([device for device in devices if device.type == "cuda"]):
         yield
 
 
 def _uncompiled() -> AbstractContextManager[Any]:
-    """What torch.compile made is left aside: it would compile anew for every unusual mixture of modes."""
+    """Return a context without torch.compile, which would compile anew for every unusual mixture of modes."""
     # No model is compiled before that module is imported; importing it here would take seconds.
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def _caller(model: nn.Module) -> Callable[[Any], object]:
-    """How a model is called with what a DataLoader yields."""
+    """Return a function that calls a model with a batch of a DataLoader."""
     device = next((tensor.device for tensor in chain(model.parameters(), model.buffers())), torch.device("cpu"))
 
     def call(batch: Any) -> object:

@@ -1,4 +1,4 @@
-"""Which parameters of a model become binary: a total and disjoint partition."""
+"""Divide the parameters of a model into binary weights and the rest: a total and disjoint partition."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,11 +21,16 @@ Named = list[list[tuple[str, nn.Parameter]]]
 
 @dataclass(frozen=True)
 class Partition:
-    """The parameters of a model by name: `binary`, and the `rest`.
+    """The parameters of a model by name.
 
-    Iterating gives the parameter groups an optimizer takes: the binary weights with the optimizer's estimator, and
-    the rest, as far as it is trained, in full precision. `output_axes` has the binary weights whose output channels do
-    not lie along dimension 0, by name; who makes groups of `binary` passes on what belongs to them.
+    Iterating yields the parameter groups an optimizer takes: the binary weights with the optimizer's estimator, and the
+    rest, as far as it is trained, in full precision. If you make groups of `binary` yourself, pass on their
+    `output_axes`.
+
+    Args:
+        binary: The binary weights.
+        rest: All other parameters.
+        output_axes: The position of the output channels, for binary weights where it is not dimension 0.
     """
 
     binary: dict[str, nn.Parameter]
@@ -43,7 +48,7 @@ class Partition:
 
 
 class Matrix(NamedTuple):
-    """What is known of a weight matrix (or kernel) of a model."""
+    """The facts about a weight matrix (or kernel) of a model."""
 
     axis: OutputAxis = FIRST
     """Where it has its output channels."""
@@ -54,15 +59,26 @@ class Matrix(NamedTuple):
 
 
 def binary_weights(model: nn.Module, include: Selector | None = None, exclude: Selector | None = None) -> Partition:
-    """Divide the parameters of `model` into binary weights and the rest.
+    """Return the parameters of a model, divided into binary weights and the rest.
 
     By default the weights (not the biases) of all linear, convolution and attention layers are binary, as far as they
-    require a gradient; transformers' Conv1D is a linear layer. `include` names others instead, `exclude` takes some
-    away; each is a pattern, a predicate of (name, parameter), or several of these. A pattern (of fnmatch) is one of a
-    parameter's name (`"layer?.*.weight"`) or of a module's, which stands for everything in it (`"fc"`).
+    require a gradient; transformers' Conv1D is a linear layer. It warns of weight matrices that stay real though nobody
+    has named them, as those of an LSTM.
 
-    Warns of weight matrices that stay real though nobody has named them, as those of an LSTM. Raises ValueError if a
-    pattern or predicate matches nothing, or if there are no binary weights.
+    Each selector is a pattern, a predicate of (name, parameter), or several of these. A pattern (of fnmatch) is one of
+    a parameter's name (`"layer?.*.weight"`) or of a module's, which stands for everything in it (`"fc"`).
+
+    Args:
+        model: The network.
+        include: The binary weights, instead of the default.
+        exclude: Weights that stay real.
+
+    Returns:
+        A `Partition`, which `LatentOptimizer` takes.
+
+    Raises:
+        ValueError: If a pattern or predicate matches nothing, or if there are no binary weights.
+        TypeError: If a selector is neither a pattern nor a predicate.
     """
     names = _names(model)
     matrices = weight_matrices(model)
@@ -91,7 +107,7 @@ def binary_weights(model: nn.Module, include: Selector | None = None, exclude: S
 
 
 def weight_matrices(model: nn.Module) -> dict[nn.Parameter, Matrix]:
-    """Return what is known of every weight matrix of a model: of parameters that a layer multiplies its input by."""
+    """Return the facts about every weight matrix of a model: parameters that a layer multiplies its input by."""
     found: dict[nn.Parameter, Matrix] = {}
     for module in model.modules():
         own = dict(module.named_parameters(recurse=False))
@@ -116,7 +132,7 @@ _NO_PRODUCTS = ("bias", "embed", "pos", "token")
 
 
 def _matrices_of(module: nn.Module, own: Mapping[str, nn.Parameter]) -> dict[str, Matrix]:
-    """What is known of a module's own parameters by name; vectors, and what no input is multiplied by, are left out."""
+    """Return the facts about a module's own parameters by name, without vectors and parameters that are only added."""
     if isinstance(module, nn.Embedding | nn.EmbeddingBag | nn.LayerNorm | nn.RMSNorm):
         return {}
     if isinstance(module, nn.RNNBase | nn.RNNCellBase):
@@ -145,7 +161,7 @@ def _output_axis(module: nn.Module) -> OutputAxis:
 
 
 def _is_conv1d(module: nn.Module) -> bool:
-    """Whether a module is the linear layer of GPT-2, x @ weight + bias, of transformers or copied from there.
+    """Return whether a module is the linear layer of GPT-2, x @ weight + bias, of transformers or copied from there.
 
     All of them call it so and call the number of its outputs nf. torch's convolution is called Conv1d.
     """
@@ -159,7 +175,7 @@ def _is_conv1d(module: nn.Module) -> bool:
 
 
 def _is_matrix(parameter: nn.Parameter) -> bool:
-    """Whether a parameter looks as if inputs were multiplied by it; a leading 1 is a batch that it is added to."""
+    """Return whether a parameter looks like a factor of inputs; a leading 1 is a batch that it is added to."""
     return parameter.dim() > 1 and parameter.shape[0] > 1 and sum(side > 1 for side in parameter.shape) > 1
 
 
@@ -170,7 +186,7 @@ def _is_added(name: str) -> bool:
 def _left_real(
     trained: Mapping[nn.Parameter, str], matrices: Mapping[nn.Parameter, Matrix], known: set[nn.Parameter]
 ) -> str:
-    """The end of a message that names the weight matrices that stay real without anybody having said so, and why."""
+    """Return the end of a message that names the weight matrices that stay real though nobody has said so, and why."""
     reasons: dict[str, list[str]] = {}
     for parameter, matrix in matrices.items():
         if parameter in trained and parameter not in known and not matrix.expected:

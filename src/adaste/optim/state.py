@@ -1,4 +1,4 @@
-"""What an optimizer keeps, and how it is saved: settings of groups, states of parameters, and both in shards.
+"""The state of an optimizer, and its saved form: settings of groups, states of parameters, and both in shards.
 
 Users and schedulers change the base's settings in our groups, and the base's groups follow. Groups are dictionaries, as
 torch has them. Ours hold their method, too, and saved ones also the number of steps.
@@ -21,19 +21,19 @@ from adaste.estimators.schedules import Schedule
 
 
 def is_shard(tensor: Tensor) -> bool:
-    """Whether `tensor` is a DTensor."""
+    """Return whether `tensor` is a DTensor."""
     # No DTensor exists before its module is imported; importing it here would slow down every start.
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
 
 
 def local(tensor: Tensor) -> Tensor:
-    """The part of a tensor that this rank holds; it shares memory with it."""
+    """Return the part of a tensor that this rank holds; it shares memory with the tensor."""
     return tensor.to_local() if is_shard(tensor) else tensor  # type: ignore[attr-defined]
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor, gathered from the ranks that hold it (they must all ask for it)."""
+    """Return all of a tensor, gathered from the ranks that hold it (they must all ask for it)."""
     return tensor.full_tensor() if is_shard(tensor) else tensor  # type: ignore[attr-defined]
 
 
@@ -47,7 +47,7 @@ def forget_gathered(model: nn.Module | None) -> None:
 
 
 def like_shard(part: Tensor, whole: Tensor) -> Tensor:
-    """`part` as a tensor distributed like `whole` (`part` may have further trailing dimensions)."""
+    """Return `part` as a tensor distributed like `whole` (`part` may have further trailing dimensions)."""
     if not is_shard(whole):
         return part
     from torch.distributed.tensor import DTensor
@@ -65,7 +65,7 @@ def like_shard(part: Tensor, whole: Tensor) -> Tensor:
 
 
 def first_element(tensor: Tensor) -> int:
-    """The index, inside the whole, of the first element that this rank holds."""
+    """Return the index, inside the whole, of the first element that this rank holds."""
     if not is_shard(tensor):
         return 0
     from torch.distributed.tensor import Shard
@@ -86,18 +86,18 @@ Group = dict[str, Any]
 
 
 def base_settings(group: Group) -> Group:
-    """The part of a group that belongs to the base optimizer."""
+    """Return the part of a group that belongs to the base optimizer."""
     own = ("params", "param_names", "output_axes", "estimator", "averaging", "steps", "base")
     return {name: value for name, value in group.items() if name not in own}
 
 
 def base_group(group: Group, latents: Sequence[Tensor]) -> Group:
-    """The group of the base optimizer that belongs to one of ours."""
+    """Return the group of the base optimizer that belongs to one of ours."""
     return {**base_settings(group), "params": list(latents)}
 
 
 def adopt(group: Group, of_base: Group, *, counts_on_gpu: bool) -> None:
-    """Our group shows the base's settings, too; where steps are counted on a GPU, the base counts its own there."""
+    """Show the base's settings in our group, too; where steps are counted on a GPU, the base counts its own there."""
     for name, value in of_base.items():
         group.setdefault(name, value)
     if counts_on_gpu and "capturable" in group:
@@ -114,7 +114,7 @@ def mirror(groups: Sequence[Group], of_base: Sequence[Group], *, compiled: bool)
 
 
 def show_changes(groups: Sequence[Group], of_base: Sequence[Group]) -> None:
-    """What the base itself changes among its settings, as optimizers do that find their rate or count there."""
+    """Show settings that the base itself has changed, as optimizers do that find their rate or count there."""
     for group, base in zip(groups, of_base, strict=True):
         group.update(base_settings(base))
 
@@ -132,9 +132,11 @@ def keep_rates(groups: Sequence[Group], own: dict[int, Tensor], device: torch.de
 
 
 def loaded_group(saved: Group, own: Group) -> Group:
-    """A group with the base optimizer's settings of a saved one; a learning rate in a tensor stays in that tensor.
+    """Return a group with the base optimizer's settings of a saved one; a learning rate in a tensor stays in that
+    tensor.
 
-    It keeps its parameters, its method, and how the base computes: what works in one optimizer may not in another.
+    The group keeps its parameters, its method, and how the base computes: what works in one optimizer may not in
+    another.
     """
     fixed = ("params", "param_names", "output_axes", "estimator", "averaging", "capturable", "foreach", "fused")
     kept: Group = {name: value for name, value in own.items() if name in fixed}
@@ -147,7 +149,7 @@ def loaded_group(saved: Group, own: Group) -> Group:
 
 
 def saved_group(group: Group, slots: list[int], steps: int, base: str) -> Group:
-    """A group as it is saved: its parameters by their places, its method as plain data."""
+    """Return a group as it is saved: its parameters by their places, its method as plain data."""
     settings = {name: value for name, value in group.items() if name != "params"}
     method: Group = {name: describe(group[name]) for name in ("estimator", "averaging", "output_axes") if name in group}
     return {**settings, "params": slots, **method, "steps": steps, "base": base}
@@ -157,7 +159,7 @@ _OF_BASE = "base."
 
 
 def new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule) -> dict[str, Tensor]:
-    """The state of a new parameter: its latent, and the average of its gradients if one is kept."""
+    """Return the state of a new parameter: its latent, and the average of its gradients if one is kept."""
     part = local(weight.detach())
     part = part.to(torch.promote_types(part.dtype, torch.float32))
     state: dict[str, Tensor] = {"latent": nn.Parameter(like_shard(estimator.latent(part), weight))}
@@ -168,7 +170,7 @@ def new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule)
 
 
 def saved_state(state: dict[str, Tensor], of_base: dict[str, Any]) -> dict[str, Any]:
-    """The state of one parameter and the base optimizer's state of its latent, as they are saved."""
+    """Return the state of one parameter and the base optimizer's state of its latent, as they are saved."""
     return {
         **{name: value.detach() for name, value in state.items()},
         **{f"{_OF_BASE}{name}": value for name, value in of_base.items() if value is not None},
@@ -176,7 +178,9 @@ def saved_state(state: dict[str, Tensor], of_base: dict[str, Any]) -> dict[str, 
 
 
 def base_state(entries: dict[str, Any]) -> dict[str, Any]:
-    """The base optimizer's part of one parameter's saved state, copied: training must not write into the saved one."""
+    """Return a copy of the base optimizer's part of one parameter's saved state: training must not write into the saved
+    one.
+    """
     return {
         name.removeprefix(_OF_BASE): value.clone() if isinstance(value, Tensor) else value
         for name, value in entries.items()
@@ -185,7 +189,7 @@ def base_state(entries: dict[str, Any]) -> dict[str, Any]:
 
 
 def outside_parameters(state_dict: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What optimizers may keep beside the states of single parameters: among these by other names, and around them."""
+    """Return what optimizers may keep beside the states of parameters: among these by other names, and around them."""
     slots = {slot for group in state_dict["param_groups"] for slot in group["params"]}
     among = {name: value for name, value in state_dict["state"].items() if name not in slots}
     around = {name: value for name, value in state_dict.items() if name not in ("state", "param_groups")}
@@ -194,7 +198,7 @@ def outside_parameters(state_dict: dict[str, Any]) -> tuple[dict[str, Any], dict
 
 @torch.no_grad()
 def first_state(base: Optimizer) -> dict[int, dict[str, Any]]:
-    """What a base optimizer will keep of every parameter from its first step on, by slot. The values mean nothing.
+    """Return a base optimizer's state of every parameter as from its first step on, by slot. The values mean nothing.
 
     Only a step can tell: a copy makes it.
     """
@@ -211,7 +215,7 @@ def first_state(base: Optimizer) -> dict[int, dict[str, Any]]:
 
 
 def states_in_order(state_dict: dict[str, Any]) -> list[dict[str, Any]]:
-    """The states of all parameters of a state dict, which may call them by any names, as torch allows."""
+    """Return the states of all parameters of a state dict, which may call them by any names, as torch allows."""
     return [state_dict["state"].get(name, {}) for group in state_dict["param_groups"] for name in group["params"]]
 
 
@@ -220,7 +224,7 @@ def changed_by(
     optimizer: Optimizer,
     state_dict: dict[str, Any],
 ) -> dict[str, Any]:
-    """A state dict after hooks, each of which may change it or give another one."""
+    """Return a state dict after hooks, each of which may change it or give another one."""
     for hook in hooks.values():
         changed = hook(optimizer, state_dict)
         state_dict = state_dict if changed is None else changed
@@ -234,7 +238,10 @@ def check_state(
     states: Sequence[tuple[str, Mapping[str, nn.Parameter | Tensor]]],
     base: str,
 ) -> None:
-    """A state dict to load; `states` are the name and the state of every parameter, in order."""
+    """Raise ValueError if a state dict is not that of such an optimizer.
+
+    `states` are the name and the state of every parameter, in order.
+    """
     if any("estimator" not in group or "steps" not in group for group in saved_groups):
         raise ValueError(
             "this is not the state dict of a LatentOptimizer: its groups must name an estimator and steps "
@@ -270,7 +277,9 @@ def check_state(
 
 
 def _describes(plain: Any, value: Any) -> bool:
-    """Whether `plain` is what `describe` gave of `value`, perhaps before its class gained a field with a default."""
+    """Return whether `plain` is what `describe` gave of `value`, perhaps before its class gained a field with a
+    default.
+    """
     if not dataclasses.is_dataclass(value) or not isinstance(plain, dict):
         return bool(plain == describe(value))
     fields = {field.name: field.default for field in dataclasses.fields(value)}

@@ -1,4 +1,4 @@
-"""One optimizer step as it is made without a compiler: for any base optimizer, and for many parameters at once.
+"""One optimizer step without a compiler, for any base optimizer, and for many parameters at once.
 
 It computes, to the bit, what the definition in `adaste.estimators.base` says for one parameter after the other.
 Functions that are element-wise need not know parameters: they are called for blocks of elements. On a CPU these are so
@@ -34,7 +34,7 @@ TwoMoments = Callable[[list[Schedule], int | Tensor], tuple[list[Scalar], list[S
 
 @dataclass(frozen=True)
 class Method:
-    """How the weights of one group are trained."""
+    """The way in which the weights of one group are trained."""
 
     estimator: Estimator
     averaging: Scheduled
@@ -150,8 +150,10 @@ def dense_grad(part: Part) -> Tensor:
 
 
 def placed_moments(parts: Sequence[Part], groups: Sequence[Moment]) -> tuple[list[Moment], list[Part]]:
-    """Return moments and parts that know theirs: that of the group, one for each other place of output channels in it,
-    or one's own for a parameter that draws random numbers.
+    """Return moments, and parts that know theirs.
+
+    A part has the moment of its group, one for each other place of output channels in it, or one's own if its method
+    draws random numbers.
     """
     moments, placed = list(groups), []
     draws = [moment.now.estimator.draws for moment in groups]
@@ -170,7 +172,7 @@ def placed_moments(parts: Sequence[Part], groups: Sequence[Moment]) -> tuple[lis
 
 
 def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Scalar], list[Scalar]]:
-    """Return what schedules are at a step and at the next."""
+    """Return the values of schedules at a step and at the next."""
     return [schedule.at(step) for schedule in schedules], [schedule.at(step + 1) for schedule in schedules]
 
 
@@ -186,9 +188,10 @@ def moments_at(methods: list[Method], step: int | Tensor, evaluate: TwoMoments) 
 
 def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple[Tensor, Tensor]:
     """Return the exponential average of the gradient and its mass, free of bias at every step, also where the rate
-    changes:
+    changes.
 
-    mass <- rate mass + (1 - rate), average <- average + (g - average) (1 - rate) / mass.
+        mass    <- rate mass + (1 - rate)
+        average <- average + (g - average) (1 - rate) / mass
     """
     mass = advanced_mass(mass, rate)
     return average + (grad - average) * ((1 - rate) / mass), mass
@@ -297,7 +300,7 @@ class Block:
             self._slope.copy_(slope)
 
     def end(self) -> None:
-        """Give latents and weights what the step ends with."""
+        """Write the latents and weights that the step ends with."""
         latent, weight = self._latent(), self._weight()
         settled = self._moment.now.estimator.settle(latent, weight)
         if self._before is not None:

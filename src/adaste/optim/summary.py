@@ -1,4 +1,4 @@
-"""What binary training makes of a model, layer by layer."""
+"""Summarise a binary network layer by layer."""
 
 import math
 from dataclasses import dataclass
@@ -16,9 +16,16 @@ from adaste.optim.step import output_axes
 
 @dataclass(frozen=True)
 class Layer:
-    """One parameter: how many bits a weight has, the share of +1, and its size as float32 and packed.
+    """One parameter of a model.
 
-    real_because   of a weight matrix that stays real, why; empty for all others.
+    Args:
+        name: Its name.
+        shape: Its shape.
+        bits: Bits of each of its weights, 1 or 32.
+        positive: The share of +1 among binary weights.
+        float_bytes: Its size as float32.
+        packed_bytes: Its size with eight binary weights to a byte.
+        real_because: The reason why a weight matrix stays real; empty for all others.
     """
 
     name: str
@@ -32,18 +39,22 @@ class Layer:
 
 @dataclass(frozen=True)
 class Summary:
-    """All parameters of a model; `str()` is a table, and below it the weight matrices that stay real."""
+    """All parameters of a model; `str()` is a table, and below it the weight matrices that stay real.
+
+    Args:
+        layers: The parameters in the model's order.
+    """
 
     layers: tuple[Layer, ...]
 
     @property
     def float_bytes(self) -> int:
-        """Size of all parameters as float32."""
+        """The size of all parameters as float32."""
         return sum(layer.float_bytes for layer in self.layers)
 
     @property
     def packed_bytes(self) -> int:
-        """Size with eight binary weights to a byte."""
+        """The size with eight binary weights to a byte."""
         return sum(layer.packed_bytes for layer in self.layers)
 
     def __str__(self) -> str:
@@ -73,14 +84,31 @@ class Summary:
 
 
 def summary(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
-    """Print and return what `inspect_model` finds."""
+    """Print and return what `inspect_model` finds.
+
+    Args:
+        model: The network.
+        optimizer: The optimizer that trains it.
+
+    Returns:
+        The table that was printed, as an object with `layers`, `float_bytes` and `packed_bytes`.
+    """
     result = inspect_model(model, optimizer)
     print(result)
     return result
 
 
 def inspect_model(model: nn.Module, optimizer: LatentOptimizer) -> Summary:
-    """For every parameter of `model`: shape, bits per weight, share of +1, bytes as is and packed."""
+    """Return shape, bits per weight, share of +1 and size, as float32 and packed, of every parameter of a model.
+
+    Args:
+        model: The network.
+        optimizer: The optimizer that trains it.
+
+    Returns:
+        An object with `layers`, `float_bytes` and `packed_bytes`; `str()` of it is a table. Each layer has `name`,
+        `shape`, `bits`, `positive`, `float_bytes`, `packed_bytes` and `real_because`.
+    """
     forget_gathered(model)  # parameters are read here and nothing is computed: FSDP2 must not show gathered ones
     with optimizer.binarized():
         trained = {

@@ -39,7 +39,7 @@ def floats(found: Any, what: str) -> Array:
 
 
 def convolution(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.conv2d and aten.convolution."""
+    """Add aten.conv2d and aten.convolution."""
     weight = constant(a["weight"], "the weight")
     if a.get("transposed") or len(weight.tensor.shape) != 4:
         raise ValueError("a convolution must be of maps and not transposed")
@@ -67,13 +67,13 @@ def convolution(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value
 
 
 def linear(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.linear."""
+    """Add aten.linear."""
     weight = constant(a["weight"], "the weight")
     return _put_linear(builder, a["input"], weight, weight.tensor, _bias(a["bias"]))
 
 
 def product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.mm and aten.matmul: a linear layer whose weight is (inputs, outputs)."""
+    """Add aten.mm and aten.matmul: a linear layer whose weight is (inputs, outputs)."""
     weight = constant(a["mat2"] if "mat2" in a else a["other"], "the second factor of a product")
     if weight.tensor.dim() != 2:
         raise ValueError(f"the second factor of a product must be a matrix, got {tuple(weight.tensor.shape)}")
@@ -81,7 +81,7 @@ def product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def shifted_product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.addmm, as transformers' Conv1D has it: the same with a bias."""
+    """Add aten.addmm, as transformers' Conv1D has it: the same with a bias."""
     if (a["alpha"], a["beta"]) != (1, 1):
         raise ValueError(f"alpha and beta of addmm must be 1, got {a['alpha']} and {a['beta']}")
     weight = constant(a["mat2"], "the second factor of a product")
@@ -110,7 +110,7 @@ def _put_linear(builder: Builder, given: Value, weight: Constant, by_output: Ten
 
 
 def batch_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.batch_norm: a scale and a shift per channel."""
+    """Add aten.batch_norm: a scale and a shift per channel."""
     if a.get("training") or a["running_mean"] is None:
         raise ValueError("a BatchNorm without running statistics lets an image depend on the others of its batch")
     scale = 1 / np.sqrt(floats(a["running_var"], "the variance") + a["eps"])
@@ -123,7 +123,7 @@ def batch_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def functional_batch_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> tuple[Value, None, None]:
-    """aten._native_batch_norm_legit_no_training; its other two results are not used in evaluation mode."""
+    """Add aten._native_batch_norm_legit_no_training; its other two results are not used in evaluation mode."""
     return batch_norm(builder, a, shape), None, None
 
 
@@ -142,7 +142,7 @@ def _padding(given: str | list[int], kernel: Pair) -> Pair:
 
 
 def max_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.max_pool2d."""
+    """Add aten.max_pool2d."""
     if pair(a["dilation"]) != (1, 1):
         raise ValueError(f"dilation must be 1, got {a['dilation']}")
     kernel, stride, padding = _window(a)
@@ -152,7 +152,7 @@ def max_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def average_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.avg_pool2d."""
+    """Add aten.avg_pool2d."""
     if a["divisor_override"] is not None:
         raise ValueError(f"divisor_override is not possible, got {a['divisor_override']}")
     kernel, stride, padding = _window(a)
@@ -168,31 +168,31 @@ def average_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Valu
 
 
 def adaptive_max_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> tuple[Value, None]:
-    """aten.adaptive_max_pool2d."""
+    """Add aten.adaptive_max_pool2d."""
     kernel, stride = _adaptive_window(a["self"], shape)
     return _maximum_of_windows(builder, a["self"], kernel, stride), None
 
 
 def adaptive_average_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.adaptive_avg_pool2d."""
+    """Add aten.adaptive_avg_pool2d."""
     kernel, stride = _adaptive_window(a["self"], shape)
     return _mean_of_windows(builder, a["self"], kernel, stride)
 
 
 def mean(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.mean over height, width or both."""
+    """Add aten.mean over height, width or both."""
     pooled = _mean_of_windows(builder, *_sides(builder, a), (1, 1))
     return Value(pooled.name, tuple(shape[1:]))
 
 
 def maximum(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.amax over height, width or both."""
+    """Add aten.amax over height, width or both."""
     pooled = _maximum_of_windows(builder, *_sides(builder, a), (1, 1))
     return Value(pooled.name, tuple(shape[1:]))
 
 
 def maximum_of_side(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> tuple[Value, None]:
-    """aten.max over height or width."""
+    """Add aten.max over height or width."""
     return maximum(builder, {**a, "dim": [a["dim"]]}, shape), None
 
 
@@ -260,26 +260,26 @@ def _even_windows(size: int, count: int) -> tuple[int, int]:
 
 
 LARGEST_BOUND = 1024
-"""Of a clamp: its values are rounded like numbers of the size of its bounds, here to 1e-4."""
+"""The largest bound of a clamp: its values are rounded like numbers of the size of its bounds, here to 1e-4."""
 
 
 def relu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.relu."""
+    """Add aten.relu."""
     return builder.put(Relu(inputs=(builder.use(a["self"]),), output=builder.new_name()))
 
 
 def relu6(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.relu6."""
+    """Add aten.relu6."""
     return clamp(builder, {**a, "min": 0, "max": 6}, shape)
 
 
 def hardtanh(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.hardtanh, which nn.ReLU6 is, too."""
+    """Add aten.hardtanh, which nn.ReLU6 is, too."""
     return clamp(builder, {**a, "min": a["min_val"], "max": a["max_val"]}, shape)
 
 
 def clamp(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.clamp, of ReLUs: min(x, c) = c - relu(c - x) and max(x, c) = c + relu(x - c)."""
+    """Add aten.clamp, of ReLUs: min(x, c) = c - relu(c - x) and max(x, c) = c + relu(x - c)."""
     value: Value = a["self"]
     low, high = a.get("min"), a.get("max")
     bounds = [bound for bound in (low, high) if bound is not None]
@@ -300,7 +300,7 @@ def clamp(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def add(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.add: x + alpha y."""
+    """Add aten.add: x + alpha y."""
     x, y, factor = a["self"], a["other"], a.get("alpha", 1)
     if isinstance(x, Value) and isinstance(y, Value):
         term = y if factor == 1 else put_affine(builder, y, _per_channel(factor, y), None)
@@ -312,17 +312,17 @@ def add(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def subtract(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.sub: x - alpha y."""
+    """Add aten.sub: x - alpha y."""
     return add(builder, {**a, "alpha": -a.get("alpha", 1)}, shape)
 
 
 def subtract_from(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.rsub: y - alpha x."""
+    """Add aten.rsub: y - alpha x."""
     return subtract(builder, {**a, "self": a["other"], "other": a["self"]}, shape)
 
 
 def multiply(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.mul."""
+    """Add aten.mul."""
     x, y = a["self"], a["other"]
     if isinstance(x, Value) and isinstance(y, Value):
         raise ValueError("a product of two values is not possible")
@@ -331,14 +331,14 @@ def multiply(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def divide(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.div."""
+    """Add aten.div."""
     if isinstance(a["other"], Value):
         raise ValueError("a division by a value is not possible")
     return put_affine(builder, a["self"], 1 / _per_channel(a["other"], a["self"]), None)
 
 
 def negate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.neg."""
+    """Add aten.neg."""
     return multiply(builder, {**a, "other": -1}, shape)
 
 
@@ -374,7 +374,7 @@ SUPPORTED = (
 
 
 def concatenate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.cat of channels; one value alone stays as it is, as in the first layers of a DenseNet."""
+    """Add aten.cat of channels; one value alone stays as it is, as in the first layers of a DenseNet."""
     if len(a["tensors"]) == 1:
         (alone,) = a["tensors"]
         return view(builder, {"self": alone}, shape)
@@ -385,7 +385,7 @@ def concatenate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value
 
 
 def view(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """The same numbers in another shape."""
+    """Return the same numbers in another shape."""
     same = identity(builder, a, shape)
     if shape[0] != BATCH or math.prod(shape[1:]) != math.prod(same.shape):
         raise ValueError(f"a change of shape must leave the images of a batch apart, got {same.shape} to {shape}")
@@ -393,14 +393,14 @@ def view(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def select_all(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """aten.select and aten.slice, if they leave nothing out: a side of one pixel is dropped, or all is kept."""
+    """Allow aten.select and aten.slice, if they leave nothing out: a side of one pixel is dropped, or all is kept."""
     if math.prod(shape) != BATCH * math.prod(a["self"].shape):
         raise ValueError(f"only a side of one pixel can be picked out of, got {tuple(shape[1:])} of {a['self'].shape}")
     return view(builder, a, shape)
 
 
 def identity(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """Copies, and dropout in evaluation mode."""
+    """Return the input of a copy, or of dropout in evaluation mode."""
     if a.get("train"):
         raise ValueError("dropout that is on in evaluation mode is not possible")
     if a.get("dtype") not in (None, torch.float32):
@@ -479,4 +479,4 @@ ADVICE: MappingProxyType[Any, str] = MappingProxyType(
         _aten._log_softmax.default: _SOFTMAX,
     }
 )
-"""What to do about operations that cannot."""
+"""The end of a message about operations that cannot be packed."""

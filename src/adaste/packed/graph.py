@@ -19,11 +19,18 @@ MOST_NODES = 10_000
 class Graph:
     """A network; checked when made, so that it can be run.
 
-    input_shape  channels, height and width of its images.
-    mean, std    per channel, of pixels in 0..1: what images are normalised with; or None, both.
-    classes      the names of the outputs, or None.
-    recipe       the digest of the recipe it was trained by, or None.
-    producer     what wrote it.
+    Args:
+        input_shape: Channels, height and width of its images.
+        mean: The mean per channel of pixels in 0..1 with which images are normalised, or None.
+        std: Their standard deviation; None if and only if `mean` is None.
+        classes: The names of the outputs, or None.
+        recipe: The digest of the recipe it was trained by, or None.
+        producer: The program that wrote it.
+        nodes: The operations in the order of execution.
+        output: The name of the value that is the logits.
+
+    Raises:
+        ValueError: If a field or a node is impossible; it says which.
     """
 
     input_shape: tuple[int, int, int]
@@ -128,14 +135,18 @@ class Value:
 
 @dataclass(frozen=True)
 class Misfit:
-    """A tensor that depends on the image, but is neither a map nor flat: only what cannot be packed makes one."""
+    """A tensor that depends on the image, but is neither a map nor flat: only operations that cannot be packed make
+    one.
+    """
 
 
 class Builder:
     """A list of nodes that grows.
 
-    shapes   of all values by name.
-    weights  the names of the parameters that are the weights of layers, by the outputs of these.
+    Attributes:
+        nodes: The nodes so far.
+        shapes: The shapes of all values by name.
+        weights: The names of the parameters that are the weights of layers, by the outputs of these.
     """
 
     def __init__(self, input_shape: Shape) -> None:

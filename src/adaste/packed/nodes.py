@@ -109,7 +109,9 @@ class Epilogue(Node):
 class Weighted(Epilogue):
     """A convolution or a linear layer.
 
-    weight  of the kind "binary" uint8 (outputs, bytes of a row), of the kind "float" as torch has it.
+    Args:
+        weight: For the kind "binary" uint8 (outputs, bytes of a row), for the kind "float" as torch has it.
+        kind: "binary" or "float".
     """
 
     weight: Array
@@ -131,7 +133,7 @@ class Weighted(Epilogue):
     @property
     @abstractmethod
     def weight_shape(self) -> Shape:
-        """The shape torch has for the weight."""
+        """The shape that torch has for the weight."""
 
     @property
     def fan_in(self) -> int:

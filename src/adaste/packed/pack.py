@@ -1,4 +1,4 @@
-"""pack(model, example): a torch model with binary weights as a one-bit file, or as ONNX."""
+"""Pack a torch model with binary weights into a one-bit file, or into ONNX."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -21,12 +21,12 @@ from adaste.packed.torch_module import PackedNetwork
 from adaste.packed.trace import Traced, trace
 
 AGREEMENT = 0.01
-"""Of the largest logit: far above rounding, far below what a wrong node does."""
+"""The allowed difference, as a share of the largest logit: far above rounding, far below what a wrong node does."""
 
 WRITERS: MappingProxyType[str, Callable[[Graph], bytes]] = MappingProxyType(
     {".safetensors": to_bytes, ".onnx": to_onnx}
 )
-"""What is written, by the ending of the file's name."""
+"""Functions that make the content of a file, by the ending of its name."""
 
 
 def writer_for(path: Path) -> Callable[[Graph], bytes]:
@@ -54,24 +54,24 @@ def pack(
     must be binary, +-s or +-s per output: `with optimizer.binarized(model)` makes them so.
 
     Args:
-        model: the network; its training mode and its weights stay as they are.
-        example: images (n, channels, height, width), normalised, of the size that the network is for.
-        path: the file to write. Its name ends in `.safetensors`, or in `.onnx` for a file of ONNX in float32.
-        classes: the names of the network's outputs.
-        mean: the mean per channel of pixels in 0..1 with which its images are normalised.
-        std: their standard deviation.
-        recipe: a name for the way it was trained.
-        float_layers: patterns of names of layers, or of their weights, that may be real; as `exclude` of
+        model: The network; its training mode and its weights stay as they are.
+        example: Images (n, channels, height, width), normalised, of the size that the network is for.
+        path: The file to write. Its name ends in `.safetensors`, or in `.onnx` for a file of ONNX in float32.
+        classes: The names of the network's outputs.
+        mean: The mean per channel of pixels in 0..1 with which its images are normalised.
+        std: Their standard deviation.
+        recipe: A name for the way it was trained.
+        float_layers: Patterns of names of layers, or of their weights, that may be real; as `exclude` of
             `binary_weights`.
-        allow_float: let any layer be real.
+        allow_float: Let any layer be real.
 
     Returns:
         The content of the file.
 
     Raises:
-        ValueError: if a weight is not binary, an operation has no form in the file, or the packed network would compute
+        ValueError: If a weight is not binary, an operation has no form in the file, or the packed network would compute
             other logits for `example`.
-        NotWrittenError: if the file cannot be written.
+        NotWrittenError: If the file cannot be written.
     """
     write = to_bytes if path is None else writer_for(Path(path))
     graph = to_graph(

@@ -32,14 +32,14 @@ def load_packed(path: str | Path) -> "PackedNetwork":
     """Return the network in a one-bit file as a torch module. Nothing in the file is executed.
 
     Args:
-        path: a file that `adaste.pack` or `adaste export` wrote.
+        path: A file that `adaste.pack` or `adaste export` wrote.
 
     Returns:
         A module for images (n, channels, height, width) that are normalised with `graph.mean` and `graph.std`.
 
     Raises:
-        ValueError: if the file is damaged or no one-bit file; it says what is wrong.
-        OSError: if the file cannot be read.
+        ValueError: If the file is damaged or no one-bit file; it says what is wrong.
+        OSError: If the file cannot be read.
     """
     return PackedNetwork(read(path))
 
@@ -47,7 +47,8 @@ def load_packed(path: str | Path) -> "PackedNetwork":
 class PackedNetwork(nn.Module):
     """A packed network as a torch module. Its tensors are buffers: it moves between devices, but does not train.
 
-    graph  what the file says: `graph.classes`, `graph.mean`, `graph.std`, `graph.input_shape`, `graph.recipe`.
+    Args:
+        graph: The content of the file: `graph.classes`, `graph.mean`, `graph.std`, `graph.input_shape`, `graph.recipe`.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -160,4 +161,4 @@ COMPUTATIONS: MappingProxyType[type[Node], Callable[..., Tensor]] = MappingProxy
         Concatenate: _concatenate,
     }
 )
-"""What each node computes, before its scale and shift."""
+"""The computation of each node, before its scale and shift."""

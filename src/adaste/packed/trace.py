@@ -31,7 +31,12 @@ _TORCH = Path(torch.__file__).parent
 class Traced:
     """A model as nodes, all in float32, and its logits for the example.
 
-    weights  the names of the parameters that are the weights of layers, by the outputs of these.
+    Args:
+        input_shape: Channels, height and width of its images.
+        nodes: The operations in the order of execution.
+        output: The name of the logits.
+        weights: The names of the parameters that are the weights of layers, by the outputs of these.
+        logits: The model's logits for the example.
     """
 
     input_shape: tuple[int, int, int]
@@ -42,7 +47,7 @@ class Traced:
 
 
 def trace(model: nn.Module, example: Tensor) -> Traced:
-    """Trace what `model` computes in evaluation mode for images like `example`, (n, channels, height, width)."""
+    """Return the trace of a model in evaluation mode, for images like `example` (n, channels, height, width)."""
     _check_example(example)
     with torch.no_grad():
         network = _Logits(copy.deepcopy(model)).cpu().float().eval()

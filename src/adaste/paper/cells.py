@@ -1,4 +1,4 @@
-"""What runs say about a cell of a table, or about a recipe that belongs to no table: pure functions of results."""
+"""Compare runs with the cells of tables, or with recipes that belong to no table: pure functions of results."""
 
 import dataclasses
 import statistics

@@ -28,10 +28,10 @@ STYLE: Mapping[str, Any] = MappingProxyType(
         "svg.hashsalt": "adaste",
     }
 )
-"""What all figures share; the salt makes the identifiers inside an SVG file the same every time."""
+"""The style of all figures; the salt makes the identifiers inside an SVG file the same every time."""
 
 NO_DATES: Mapping[str, dict[str, Any]] = MappingProxyType({"svg": {"Date": None}, "pdf": {"CreationDate": None}})
-"""What to leave out, for each form of file."""
+"""Metadata to leave out, for each form of file."""
 
 
 @contextmanager

@@ -35,13 +35,13 @@ class Figure:
 
 
 RACE = ("binaryconnect", "md-tanh-s", "bayesbinn", "adaste", "adaste-annealed")
-"""Who is in the figures of accuracy: "BC, MD (using the tanh mapping), and BayesBiNN" and both forms of AdaSTE."""
+"""The methods in the figures of accuracy: "BC, MD (using the tanh mapping), and BayesBiNN" and both forms of AdaSTE."""
 
 LOSSES = ("bayesbinn", "adaste", "adaste-annealed")
-"""Who is in the figures of training loss."""
+"""The methods in the figures of training loss."""
 
 BESIDE_REAL = ("full-precision", "adaste", "adaste-annealed")
-"""Who is in the figure of long runs."""
+"""The methods in the figure of long runs."""
 
 
 def _pair(data: str, quantity: str, methods: tuple[str, ...]) -> tuple[Panel, ...]:
@@ -84,7 +84,7 @@ ILLUSTRATIONS = MappingProxyType({"figure1": "adaptive-slope", "figure2": "forwa
 
 
 TITLES = MappingProxyType({row.method: row.title for table in TABLES.values() for row in table.rows})
-"""What methods are called in the tables."""
+"""The names of methods in the tables."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class Run:
 
     @cached_property
     def digest(self) -> str:
-        """Of the recipe."""
+        """The digest of the recipe."""
         return self.recipe.digest
 
     def belongs_to(self, family: Family, method: str, setup: Setup) -> bool:

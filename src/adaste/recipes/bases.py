@@ -14,7 +14,7 @@ from adaste._util.serial import require_types
 from adaste.estimators.schedules import Schedule
 
 MakeOptimizer = Callable[[list[dict[str, Any]]], Optimizer]
-"""What LatentOptimizer takes as its base."""
+"""The type of the `base` of LatentOptimizer."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from adaste.estimators.schedules import Cosine, Geometric, Linear, Schedule
 from adaste.recipes.bases import SGD, Adam, Base
 
 RELEASED_RATE = 3e-4
-"""Of the exponential average of gradients in AdaSTE's released code."""
+"""The rate of the exponential average of gradients in AdaSTE's released code."""
 
 SHORTEST_MEASURED = 30 * 391
 """Steps of the shortest run that rates were measured in: 30 epochs of CIFAR."""
@@ -99,7 +99,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Treatment:
-    """What a method decides about a run."""
+    """The decisions of a method about a run."""
 
     estimator: Estimator
     base: Base

@@ -34,7 +34,7 @@ def export(exported: Exported, path: Path, *, dataset: Dataset | None = None, ca
 
     Args:
         exported: The network of a run.
-        path: Of the file.
+        path: The file to write.
         dataset: Needed to calibrate, and for a network file without the shape of its images.
         calibrate: Training images that decide on the ranges of 8-bit values; with it ONNX computes in 8-bit integers.
     """

@@ -176,7 +176,7 @@ class _Slot:
     def images(self) -> Tensor:
         """The images; the current stream waits until they have arrived."""
         if self._arrived is not None:
-            # Of this device: without being told, torch takes the stream of the current one.
+            # The stream of this device: without being told, torch takes the stream of the current one.
             self._arrived.wait(torch.cuda.current_stream(self._device))
         return self._device_images
 

@@ -35,7 +35,7 @@ class Record:
     latent: float | None
     """The mean |theta| of binary weights."""
     seconds: float = 0.0
-    """Of training, without evaluation."""
+    """The time of training, without evaluation."""
     images_per_second: float = 0.0
     evaluation_seconds: float = 0.0
 

@@ -111,7 +111,7 @@ class Transform(ABC):
     """A change of training images. Frozen: its fields are its configuration, checked when it is made."""
 
     names: ClassVar[tuple[str, ...]] = ()
-    """What `draw` draws."""
+    """The names of the numbers that `draw` returns."""
 
     @abstractmethod
     def draw(self, epoch: Epoch, size: Size) -> Draws:

@@ -20,7 +20,7 @@ def _last_to_arrive(arrivals, block, parts):
 
 @triton.jit
 def _total(parts, column, which, channels: tl.constexpr, part_count: tl.constexpr, room: tl.constexpr):
-    """The sum over all parts of one of the two sums in them; all are loaded at once, to wait for memory only once."""
+    """Return the sum of the parts of one of two sums; all are loaded at once, to wait for memory only once."""
     part = tl.arange(0, room)
     place = parts + (2 * part[:, None] + which) * channels + column[None, :]
     # Written by other blocks of this kernel: read past the nearest cache.
@@ -44,7 +44,7 @@ def statistics(
     rows: tl.constexpr,
     columns: tl.constexpr,
 ):
-    """The mean and variance of every column, and from them new running statistics."""
+    """Write the mean and variance of every column, and from them new running statistics."""
     part, block = tl.program_id(0), tl.program_id(1)
     column = block * columns + tl.arange(0, columns)
     pivot = tl.load(x + column).to(tl.float32)  # sums around a typical value lose no digits
@@ -87,7 +87,7 @@ def normalise(
     rows: tl.constexpr,
     columns: tl.constexpr,
 ):
-    """Max(0, x' + residual), from given statistics."""
+    """Write max(0, x' + residual), from given statistics."""
     row = tl.program_id(0) * rows + tl.arange(0, rows)
     column = tl.program_id(1) * columns + tl.arange(0, columns)
     place = row[:, None] * channels + column[None, :]
@@ -104,7 +104,7 @@ def normalise(
 
 @triton.jit
 def _passed(gradient, normal, y, place, inside, adds: tl.constexpr, relu: tl.constexpr):
-    """The gradient behind the ReLU; without a residual the sign of y is that of x'."""
+    """Return the gradient behind the ReLU; without a residual the sign of y is that of x'."""
     if relu:
         if adds:
             normal = tl.load(y + place, mask=inside, other=0.0).to(tl.float32)
@@ -136,7 +136,9 @@ def gradient_sums(
     rows: tl.constexpr,
     columns: tl.constexpr,
 ):
-    """The means over rows of g and g x', where g is what the ReLU lets pass of dy (and of a second gradient)."""
+    """Write the means over rows of g and g x', where g is the part of dy (and of a second gradient) that the ReLU
+    passes.
+    """
     part, block = tl.program_id(0), tl.program_id(1)
     column = block * columns + tl.arange(0, columns)
     centre = tl.load(mean + column)
@@ -179,7 +181,7 @@ def gradient(
     rows: tl.constexpr,
     columns: tl.constexpr,
 ):
-    """Dx from g, the sums over it, and x."""
+    """Write dx from g, the sums over it, and x."""
     row = tl.program_id(0) * rows + tl.arange(0, rows)
     column = tl.program_id(1) * columns + tl.arange(0, columns)
     place = row[:, None] * channels + column[None, :]

@@ -25,7 +25,7 @@ from adaste.recipes.bases import SGD, Adam
 from adaste.recipes.recipe import Recipe
 
 SCRIPT_ITERATIONS = 100_000
-"""Of every md-bnn and pmf script."""
+"""The number of every md-bnn and pmf script."""
 
 PMF_BETA_MOST = 1e4
 """Where beta stops to grow in the code of pmf. In md-bnn it is 1e35, which no script reaches."""
@@ -42,7 +42,7 @@ def rounded(number: float) -> float:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a script of md-bnn or pmf sets: rate, its factor at a drop, that of beta, and the iterations between."""
+    """Settings of a script of md-bnn or pmf: rate, its factor at a drop, that of beta, and the iterations between."""
 
     rate: float
     drop: float

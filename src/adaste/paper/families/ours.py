@@ -124,7 +124,7 @@ _ABLATED = {
 }
 
 TITLES = MappingProxyType({name: method.title for name, method in _ABLATED.items()})
-"""What each row of the ablation is, in words."""
+"""The rows of the ablation in words."""
 
 ABLATION = Family(
     name="ablation",

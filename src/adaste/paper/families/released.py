@@ -2,7 +2,7 @@
 
 Sources: the AdaSTE repository (an exponential average of gradients) for its two rows and, with the paper's appendix,
 BayesBiNN; md-bnn for MD and BinaryConnect; pmf for PMF and full precision; the ProxQuant repository (a network to start
-from, a growing pull, frozen weights). What they do at a share of
+from, a growing pull, frozen weights). A change at a share of
 their run happens here at the same share; in a run of few steps, averages of gradients move faster by its `pace`. All
 parameters are binary (biases, too), 5,000 of the CIFAR images are held out. Known differences from the scripts:
 

@@ -25,8 +25,9 @@ SMALL, LARGE = -0.2, -2.0
 """The latents of figure 1: near zero and far below it."""
 
 MUS, ALPHA, REACH = (1.0, 10.0, 100.0), 0.01, 1.5
-"""Of figure 2; its latents go from -REACH to REACH. The paper's text does not give mu: the start, the middle and the
-end of annealing."""
+"""The settings of figure 2; its latents go from -REACH to REACH. The paper's text does not give mu: the start, the
+middle and the end of annealing.
+"""
 
 
 @dataclass(frozen=True)
@@ -189,4 +190,4 @@ def _series(title: str, slot: int, heights: Tensor, marks: Mapping[int, str]) ->
 PANELS: Mapping[str, Callable[[], list[dict[str, Any]]]] = MappingProxyType(
     {"adaptive-slope": _adaptive_slope, "forward-map": _forward_map}
 )
-"""What makes the panels of a figure, by what it is called in docs/mathematics.md."""
+"""Functions that make the panels of a figure, by its name in docs/mathematics.md."""

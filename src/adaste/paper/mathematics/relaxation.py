@@ -56,7 +56,7 @@ def local_slope(forward: ForwardMap, latent: Tensor, grad: Tensor, beta: Tensor)
 def dropped_slope(
     loss: Loss, forward: ForwardMap, latent: Tensor, beta: Tensor, derivative: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """What the whole gradient of L has beyond `local_slope`: -s'(theta) l''(w*) (w* - w^), `derivative` being s'.
+    """Return the whole gradient of L minus `local_slope`: -s'(theta) l''(w*) (w* - w^), `derivative` being s'.
 
     It comes from g changing with theta. It is zero for a linear loss, and wherever s is flat: for mu alpha >= 1
     and a given beta, AdaSTE's update is the gradient of L wherever L has one.

@@ -1,1 +1,1 @@
-"""What runs say, for people to read: every form is a function of a collection of runs."""
+"""Reports of runs for people to read: every form is a function of a collection of runs."""

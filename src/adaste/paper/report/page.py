@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 ENDINGS = ("svg", "pdf")
-"""Of the files of each figure."""
+"""The endings of the files of each figure."""
 
 
 def draw_all(collection: Collection, folder: Path) -> list[Path]:
