@@ -430,8 +430,8 @@ class LatentOptimizer(Optimizer):
             warn_user(
                 "binarized(model) leaves BatchNorm its running statistics: they remember networks of earlier batches, "
                 "whose signs have flipped since, and accuracy may look much lower than it is. Re-estimate them from "
-                "batches as in training: binarized(model, statistics_from=loader). Without a model binarized() does "
-                "not ask"
+                "batches as in training: binarized(model, statistics_from=loader). To go without, and without this "
+                "warning, give no model: binarized()"
             )
 
     @untraced
