@@ -6,7 +6,8 @@ import { covering } from "./pictures.js";
 const SIMD = Uint8Array.of(
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
 );
-const MOST_BYTES = 2 ** 30;
+const MOST_BYTES = 2 ** 30; // of a file
+const MOST_MEMORY = 2 ** 32; // of an instance
 const NOT_HERE = 52; // ENOSYS
 
 /** Compile the runtime; an Error where the browser lacks what it needs. */
@@ -58,7 +59,7 @@ class Instance {
 
   /** Memory of so many bytes. */
   memory(bytes) {
-    const place = this.c.malloc(Math.max(1, bytes)) >>> 0;
+    const place = bytes < MOST_MEMORY ? this.c.malloc(Math.max(1, bytes)) >>> 0 : 0;
     if (place === 0) throw new Error(`not enough memory for ${bytes} bytes`);
     return place;
   }
