@@ -22,7 +22,7 @@ struct Words {
   using Input = uint8_t;
   static constexpr int lanes = 8;
   static constexpr int together = 4;
-  static constexpr int most_outputs = 128;  // sums of 16 and 32 bits and tables take 40 KiB
+  static constexpr int most_outputs = 256;  // sums of 16 and 32 bits and tables take 64 KiB
 
   static Vector zero() { return wasm_i16x8_const_splat(0); }
   static Vector load(const int16_t* from) { return wasm_v128_load(from); }
