@@ -4,8 +4,8 @@
 # PYTHON is a Python with cmake and ninja beside it. Needs node and npm; brings zig (from PyPI) and binaryen (from npm)
 # into build/tools, for this folder alone.
 set -euo pipefail
-cd "$(dirname "$0")"
 python=$(realpath -s "${1:?usage: build.sh PYTHON}")
+cd "$(dirname "$0")"
 zig_version=0.17.0 binaryen_version=132.0.0
 tools=$PWD/build/tools
 command -v npm >/dev/null || { echo "the runtime for web pages needs node and npm (version 20 or later)" >&2; exit 1; }

@@ -6,9 +6,9 @@
     python benchmarks/web/measure.py --networks DIR --output FILE.json   # also as a record
 
 ResNet-18 with binary weights at 32x32 (10 classes) and 224x224 (1,000 classes), the same network in every engine, one
-image at a time. All engines take turns in one page of Chromium, on its main thread: a round is a few runs of each; minimum
-and median over all rounds. A page of its own measures the start: from the first byte asked for to the network loaded.
-Logits are compared with those of adaste-runtime on this machine.
+image at a time. All engines take turns in one page of Chromium, on its main thread: a round is a few runs of each;
+minimum and median over all rounds. Pages of their own measure the start, from the first byte asked for to the network
+loaded. Logits are compared with those of adaste-runtime on this machine.
 """
 
 import argparse

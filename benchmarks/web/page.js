@@ -11,10 +11,10 @@ async function adaste(size, { int8, images }) {
 
 let peer;
 
-async function onnx(size, { int8, threads = 1 }) {
+async function onnx(size, { int8 }) {
   peer ??= import("/peer/ort.wasm.min.mjs");
   const ort = await peer;
-  Object.assign(ort.env.wasm, { numThreads: threads, wasmPaths: "/peer/" });
+  Object.assign(ort.env.wasm, { numThreads: 1, wasmPaths: "/peer/" });
   const session = await ort.InferenceSession.create(await bytes(`/networks/${size}${int8 ? "-int8" : ""}.onnx`), {
     executionProviders: ["wasm"],
   });
@@ -52,18 +52,4 @@ window.start = async (name) => {
   const began = performance.now();
   await (name === "adaste" ? adaste(32, {}) : onnx(32, { int8: name.endsWith("int8") }));
   return performance.now() - began;
-};
-
-/** ONNX Runtime Web with several threads, in a page of its own. */
-window.threaded = async (size, threads, runs) => {
-  const image = new Float32Array((await bytes(`/networks/${size}.f32`)).buffer).slice(0, 3 * size * size);
-  const run = await onnx(size, { threads });
-  for (let i = 0; i < 5; ++i) await run(image);
-  const times = [];
-  for (let i = 0; i < runs; ++i) {
-    const began = performance.now();
-    await run(image);
-    times.push(performance.now() - began);
-  }
-  return times;
 };
