@@ -145,6 +145,15 @@ def test_every_damage_is_refused_with_a_message(script: Script, files: Any) -> N
         assert message and "runtime failed" not in message, name
 
 
+def test_a_huge_file_is_refused_before_it_is_read(script: Script) -> None:
+    told = script("""
+        const huge = Object.defineProperty(new Blob([]), "size", { value: 2 ** 31 });
+        const answer = new Response("x", { headers: { "content-length": String(2 ** 31) } });
+        const problem = (promise) => promise.then(() => null, (error) => error.message);
+        console.log(JSON.stringify([await problem(load(huge)), await problem(load(answer))]))""")
+    assert told == ["the file has 2147483648 bytes; allowed are 1073741824"] * 2
+
+
 def test_pictures_are_scaled_as_pillow_does(node: Any, tmp_path: Path) -> None:
     from PIL import Image
 

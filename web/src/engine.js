@@ -6,9 +6,13 @@ import { covering } from "./pictures.js";
 const SIMD = Uint8Array.of(
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
 );
-const MOST_BYTES = 2 ** 30; // of a file
 const MOST_MEMORY = 2 ** 32; // of an instance
 const NOT_HERE = 52; // ENOSYS
+
+/** An Error where a file has more bytes than this. */
+export function checkSize(bytes, most = 2 ** 30) {
+  if (bytes > most) throw new Error(`the file has ${bytes} bytes; allowed are ${most}`);
+}
 
 /** Compile the runtime; an Error where the browser lacks what it needs. */
 export async function compile(bytes) {
@@ -100,7 +104,7 @@ export class Engine {
   #instance;
 
   constructor(module, file, int8) {
-    if (file.length > MOST_BYTES) throw new Error(`the file has ${file.length} bytes; allowed are ${MOST_BYTES}`);
+    checkSize(file.length);
     [this.#module, this.#file, this.#int8] = [module, file, int8];
     this.#use(() => {});
   }

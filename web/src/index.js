@@ -1,4 +1,4 @@
-import { compile, Engine } from "./engine.js";
+import { checkSize, compile, Engine } from "./engine.js";
 import { pixelsOf } from "./pictures.js";
 
 const MODULES = new Map();
@@ -6,7 +6,10 @@ const MODULES = new Map();
 async function read(source) {
   if (source instanceof Uint8Array) return source;
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
-  if (typeof Blob === "function" && source instanceof Blob) return new Uint8Array(await source.arrayBuffer());
+  if (typeof Blob === "function" && source instanceof Blob) {
+    checkSize(source.size);
+    return new Uint8Array(await source.arrayBuffer());
+  }
   if (source instanceof Response) return body(source, source.url);
   if (typeof source !== "string" && !(source instanceof URL))
     throw new Error("a network is loaded from an address, a Response, a Blob or bytes");
@@ -25,6 +28,7 @@ async function read(source) {
 
 async function body(response, address) {
   if (!response.ok) throw new Error(`${address}: ${response.status} ${response.statusText}`.trim());
+  checkSize(Number(response.headers.get("content-length")));
   return new Uint8Array(await response.arrayBuffer());
 }
 
