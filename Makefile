@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo check test test-all docs browser bench wheels clean
+.PHONY: demo check test test-all docs browser bench wheels web web-demo clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -15,6 +15,8 @@ check: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m "not (slow or thorough or gpu or browser or ray)"
 
 test: .venv/ready .venv/runtime browser
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web; \
+	else echo "no node and npm here: tests of the runtime for web pages are skipped"; fi
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
@@ -37,6 +39,15 @@ browser:
 	  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } \
 	    >/dev/null 2>&1 || echo "Chromium could not be installed: tests of the page are skipped"; \
 	else echo "no Chromium here: tests of the page are skipped"; fi
+
+# The runtime as WebAssembly, web/dist/adaste_runtime.wasm, and the demonstration; needs node and npm, brings zig and
+# binaryen.
+web: .venv/ready
+	web/build.sh $(BIN)/python
+
+web-demo: web
+	$(BIN)/python -m webbrowser http://127.0.0.1:8000 || true
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory web/build/demo 8000
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/step.py
@@ -61,4 +72,4 @@ wheels: .venv/ready
 	@ls dist
 
 clean:
-	rm -rf .venv build dist site runtime/build
+	rm -rf .venv build dist site runtime/build web/build web/dist

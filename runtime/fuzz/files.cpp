@@ -1,7 +1,9 @@
 // Loads and runs mutated files: each must be refused with an Error or run, whatever it says. Build with sanitizers.
 //     fuzz_files COUNT [FIRST_SEED]
 // A file is a function of its seed, so a failure can be repeated with COUNT = 1.
+#ifndef __wasi__
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +20,13 @@
 namespace {
 
 using Random = std::mt19937_64;
+
+#ifdef __wasi__
+constexpr int most_threads = 1;
+void alarm(unsigned /*seconds*/) {}  // who starts the program must look at the clock
+#else
+constexpr int most_threads = 2;
+#endif
 
 size_t below(Random& random, size_t end) { return end == 0 ? 0 : random() % end; }
 
@@ -183,7 +192,7 @@ adaste::Limits small_limits() {
 void load_and_run(uint64_t seed, const std::string& file) {
   Random random(seed + 1);
   adaste::Options options;
-  options.threads = random() % 16 == 0 ? 2 : 1;
+  options.threads = random() % 16 == 0 ? most_threads : 1;
   options.int8 = random() % 3 == 0;
   options.limits = small_limits();
   // A copy of exactly its size, so that a sanitizer sees every read beyond it.

@@ -6,7 +6,7 @@
 // levels.h bit for bit; float kernels give infinities and NaN where the sum does; every output is written; nothing is
 // written or (under AddressSanitizer) read outside the arrays; garbage in y and in the scratch memory does not matter;
 // nor does the order of tasks, nor the rest of a batch.
-// tests/check_simde.sh and tests/check_neon.sh build and run it.
+// tests/check_simde.sh, tests/check_neon.sh and ../web build and run it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -25,6 +25,8 @@ namespace adaste {
 extern const ConvKernel avx512_five_kernel, avx512_six_kernel, vnni_kernel, amx_kernel;
 #elif defined(__aarch64__)
 extern const ConvKernel neon_kernel, neon_dot_kernel;
+#elif defined(__wasm__)
+extern const ConvKernel scalar_kernel, scalar_int8_kernel, simd128_kernel, simd128_int8_kernel;
 #endif
 }  // namespace adaste
 
@@ -47,6 +49,11 @@ std::vector<Candidate> candidates() {
           {&adaste::amx_kernel, true}};
 #elif defined(__aarch64__)
   return {{&adaste::neon_kernel, false}, {&adaste::neon_dot_kernel, true}};
+#elif defined(__wasm__)
+  return {{&adaste::scalar_kernel, false},
+          {&adaste::scalar_int8_kernel, true},
+          {&adaste::simd128_kernel, false},
+          {&adaste::simd128_int8_kernel, true}};
 #else
   return {};
 #endif

@@ -28,18 +28,12 @@ inline void append(std::string& message, const std::string& part) {
   if (part.size() > most) message += "...";
 }
 
+// Whole numbers alone: std::to_chars for a double would be most of the runtime in WebAssembly.
 template <class Number, std::enable_if_t<std::is_integral_v<Number>, int> = 0>
 void append(std::string& message, Number number) {
   static_assert(!std::is_same_v<Number, bool> && sizeof(Number) > 1, "neither truth nor letters are numbers");
   char digits[24];
   message.append(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
-}
-
-inline void append(std::string& message, double number) {
-  char digits[32];
-  constexpr int precision = 6;
-  message.append(digits,
-                 std::to_chars(digits, digits + sizeof(digits), number, std::chars_format::general, precision).ptr);
 }
 
 template <class... Parts>

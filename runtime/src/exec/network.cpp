@@ -1,8 +1,7 @@
 #include "exec/network.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 
@@ -47,12 +46,7 @@ Network::Network(const uint8_t* bytes, size_t size, const Options& options) : op
   check_memory();
   choose_kernels();
   prepare_weights();
-  use_own_threads();
-}
-
-Network::~Network() {
-  // After a fork the threads are the parent's: there is nothing to wait for.
-  if (process_ != getpid()) static_cast<void>(workers_.release());
+  workers_ = std::make_unique<Workers>(options.threads);
 }
 
 void Network::check_memory() const {
@@ -125,21 +119,12 @@ int64_t Network::most_images() const {
   return PTRDIFF_MAX / (numbers * static_cast<int64_t>(sizeof(float)));
 }
 
-// A fork leaves a child without the threads; it starts its own.
-void Network::use_own_threads() {
-  if (process_ == getpid()) return;
-  static_cast<void>(workers_.release());
-  workers_ = std::make_unique<Workers>(options_.threads);
-  process_ = getpid();
-}
-
 void Network::run(const Images& images, float* outputs) {
-  const std::scoped_lock lock(mutex_);
+  const Workers::Turn turn(*workers_);
   run_all(images, outputs);
 }
 
 void Network::run_all(const Images& images, float* outputs) {
-  use_own_threads();
   for (int64_t first = 0; first < images.count; first += images_at_once_) {
     const auto count = static_cast<int>(std::min(images_at_once_, images.count - first));
     run_some(images, first, count, outputs + first * this->outputs());
@@ -272,7 +257,7 @@ void Network::calibrate(const Images& images) {
   require(options_.int8, "only a network loaded with int8 can be calibrated");
   require(images.count > 0, "calibration needs at least one image");
   std::vector<float> outputs(static_cast<size_t>(images.count) * static_cast<size_t>(this->outputs()));
-  const std::scoped_lock lock(mutex_);
+  const Workers::Turn turn(*workers_);
   std::vector<Quantisation> before;
   for (Step& step : steps_) {
     before.push_back(step.quantisation);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -41,7 +40,6 @@ class Network {
  public:
   // From the bytes of a file, which are not needed afterwards.
   Network(const uint8_t* bytes, size_t size, const Options& options);
-  ~Network();
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
@@ -87,7 +85,6 @@ class Network {
   void choose_kernels();
   void prepare_weights();
   void check_memory() const;
-  void use_own_threads();
   void run_all(const Images& images, float* outputs);
   void run_some(const Images& images, int64_t first, int count, float* outputs);
   void read_images(const Images& images, int64_t first, int count);
@@ -110,9 +107,7 @@ class Network {
   std::vector<Step> steps_;
   Memory activations_, scratch_;
   std::unique_ptr<Workers> workers_;
-  int process_ = 0;  // which started the threads
   bool calibrating_ = false;
-  std::mutex mutex_;
 };
 
 }  // namespace adaste

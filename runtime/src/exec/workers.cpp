@@ -1,6 +1,15 @@
+// Workers where there are threads.
 #include "exec/workers.h"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
 
@@ -32,18 +41,38 @@ bool soon(const Condition& condition) {
 
 }  // namespace
 
-Workers::Workers(int threads) {
-  try {
-    for (int i = 1; i < threads; ++i) team_.emplace_back([this] { work(); });
-  } catch (const std::system_error& problem) {
-    dismiss();  // those that have started
-    fail("cannot start ", threads, " threads: ", problem.what());
+// The threads beside the calling one.
+class Workers::Team {
+ public:
+  explicit Team(int threads) {
+    try {
+      for (int i = 1; i < threads; ++i) team_.emplace_back([this] { work(); });
+    } catch (const std::system_error& problem) {
+      dismiss();  // those that have started
+      fail("cannot start ", threads, " threads: ", problem.what());
+    }
   }
-}
+  ~Team() { dismiss(); }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
 
-Workers::~Workers() { dismiss(); }
+  void share(const Job& job);
 
-void Workers::dismiss() {
+ private:
+  void dismiss();
+  void work();
+  void take_tasks(const Job& job);
+
+  std::mutex mutex_;
+  std::condition_variable started_, ended_;
+  Job job_{};
+  std::atomic<uint64_t> round_{0};  // counts jobs; its last value tells workers to stop
+  std::atomic<int> next_task_{0};
+  std::atomic<int> busy_{0};  // workers that have not finished the job
+  std::vector<std::thread> team_;
+};
+
+void Workers::Team::dismiss() {
   {
     const std::scoped_lock lock(mutex_);
     round_ = stop;
@@ -52,11 +81,11 @@ void Workers::dismiss() {
   for (std::thread& worker : team_) worker.join();
 }
 
-void Workers::take_tasks(const Job& job) {
+void Workers::Team::take_tasks(const Job& job) {
   for (int task = next_task_++; task < job.count; task = next_task_++) job.call(job.context, task);
 }
 
-void Workers::share(const Job& job) {
+void Workers::Team::share(const Job& job) {
   {
     const std::scoped_lock lock(mutex_);
     job_ = job;
@@ -72,7 +101,7 @@ void Workers::share(const Job& job) {
   ended_.wait(lock, all_ended);
 }
 
-void Workers::work() {
+void Workers::Team::work() {
   uint64_t seen = 0;
   for (;;) {
     const auto next_round = [&] { return round_ != seen; };
@@ -90,5 +119,37 @@ void Workers::work() {
     }
   }
 }
+
+struct Workers::System {
+  std::mutex turn;
+  std::unique_ptr<Team> team;
+  int process = 0;  // which started the threads
+
+  // After a fork the threads are the parent's: there is nothing to wait for.
+  void forget_threads_of_parent() {
+    if (process != getpid()) static_cast<void>(team.release());
+  }
+};
+
+Workers::Workers(int threads) : threads_(threads), system_(std::make_unique<System>()) {
+  system_->team = std::make_unique<Team>(threads);
+  system_->process = getpid();
+}
+
+Workers::~Workers() { system_->forget_threads_of_parent(); }
+
+void Workers::begin_turn() {
+  std::unique_lock<std::mutex> lock(system_->turn);
+  if (system_->process != getpid()) {
+    system_->forget_threads_of_parent();
+    system_->team = std::make_unique<Team>(threads_);
+    system_->process = getpid();
+  }
+  static_cast<void>(lock.release());  // until the end of the turn
+}
+
+void Workers::end_turn() { system_->turn.unlock(); }
+
+void Workers::share(const Job& job) { system_->team->share(job); }
 
 }  // namespace adaste

@@ -1,13 +1,11 @@
 // A fixed team of threads that shares the tasks of one stage after the other. The calling thread works too, so a team
 // of one has no threads at all.
+//
+// Threads, locks and processes are used behind this header alone: workers.cpp is for systems that have them,
+// workers_single.cpp for WebAssembly, which does not.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
-#include <cstdint>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <memory>
 
 namespace adaste {
 
@@ -19,13 +17,26 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  int threads() const { return static_cast<int>(team_.size()) + 1; }
+  int threads() const { return threads_; }
+
+  // One caller's turn with the workers: others wait until it ends. A forked child has none of its parent's threads;
+  // its first turn starts others.
+  class Turn {
+   public:
+    explicit Turn(Workers& workers) : workers_(workers) { workers_.begin_turn(); }
+    ~Turn() { workers_.end_turn(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Workers& workers_;
+  };
 
   // Calls function(task) for every task from 0 to count - 1, on all threads, and returns when all have ended. The
   // function must not throw. Nothing is allocated.
   template <class Function>
   void run(int count, const Function& function) {
-    if (team_.empty() || count <= 1) {
+    if (threads_ == 1 || count <= 1) {
       for (int task = 0; task < count; ++task) function(task);
       return;
     }
@@ -39,19 +50,15 @@ class Workers {
     const void* context;
     int count;
   };
+  class Team;
+  struct System;
 
+  void begin_turn();
+  void end_turn();
   void share(const Job& job);
-  void dismiss();
-  void work();
-  void take_tasks(const Job& job);
 
-  std::mutex mutex_;
-  std::condition_variable started_, ended_;
-  Job job_{};
-  std::atomic<uint64_t> round_{0};  // counts jobs; its last value tells workers to stop
-  std::atomic<int> next_task_{0};
-  std::atomic<int> busy_{0};  // workers that have not finished the job
-  std::vector<std::thread> team_;
+  int threads_;
+  std::unique_ptr<System> system_;
 };
 
 }  // namespace adaste

@@ -32,11 +32,11 @@ Extent input_extent(const Fields& input) {
 
 std::vector<double> per_channel(const Fields& input, const char* key, int channels, bool positive) {
   if (input.any(key).is(Json::Kind::null)) return {};
-  std::vector<double> result;
-  for (const double value : input.numbers(key)) {
-    require(std::isfinite(static_cast<float>(value)) && (!positive || static_cast<float>(value) > 0), "'", key,
-            "' of the input must be finite", positive ? " and positive" : "", ", got ", value);
-    result.push_back(value);
+  std::vector<double> result = input.numbers(key);
+  for (size_t i = 0; i < result.size(); ++i) {
+    const auto value = static_cast<float>(result[i]);
+    require(std::isfinite(value) && (!positive || value > 0), "'", key, "' of the input must be finite",
+            positive ? " and positive" : "", ", got ", input.any(key).items()[i].string());
   }
   require(result.size() == static_cast<size_t>(channels), "'", key, "' of the input must have a number for each of ",
           channels, " channels, got ", result.size());

@@ -86,8 +86,10 @@ class JsonParser {
       result.kind_ = Json::Kind::boolean;
       result.boolean_ = yes;
     } else {
+      const size_t start = at_;
       result.kind_ = Json::Kind::number;
       result.number_ = number(result.whole_);
+      result.string_ = text_.substr(start, at_ - start);
     }
   }
 

@@ -24,7 +24,7 @@ class Json {
 
   bool boolean() const { return boolean_; }
   double number() const { return number_; }
-  const std::string& string() const { return string_; }
+  const std::string& string() const { return string_; }  // of a number, how it was written
   const std::vector<Json>& items() const { return items_; }
   const std::vector<Member>& members() const { return members_; }
 

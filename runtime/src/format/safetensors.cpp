@@ -1,10 +1,11 @@
 #include "format/safetensors.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string_view>
 
@@ -158,14 +159,12 @@ Container read_container(const uint8_t* bytes, size_t size) {
 }
 
 std::vector<uint8_t> read_file(const std::string& path) {
-  const std::filesystem::path place = std::filesystem::u8path(path);
-  std::error_code problem;
-  require(std::filesystem::exists(place, problem), "there is no such file");
-  require(std::filesystem::is_regular_file(place, problem), "this is no regular file");
-  const uint64_t size = std::filesystem::file_size(place, problem);
-  require(!problem, "cannot read it: ", problem.message());
+  struct stat facts = {};
+  require(stat(path.c_str(), &facts) == 0, "there is no such file");
+  require(S_ISREG(facts.st_mode), "this is no regular file");
+  const auto size = static_cast<uint64_t>(facts.st_size);
   require(size <= most_file_bytes, "the file has ", size, " bytes; allowed are ", most_file_bytes);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(place.c_str(), "rb"), &std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   require(file != nullptr, "cannot read it: ", std::strerror(errno));
   std::vector<uint8_t> bytes(static_cast<size_t>(size));
   require(std::fread(bytes.data(), 1, bytes.size(), file.get()) == bytes.size(), "cannot read all of it");

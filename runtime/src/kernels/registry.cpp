@@ -13,6 +13,8 @@ const Kernels& binary_kernels() {
       &avx2_depthwise_kernel, &avx512_five_kernel, &avx512_six_kernel, &avx2_blocks_kernel, &avx2_kernel,
 #elif defined(__aarch64__)
       &neon_kernel,
+#elif defined(__wasm_simd128__)
+      &simd128_kernel,
 #endif
       &scalar_kernel};
   return kernels;
@@ -27,6 +29,8 @@ const Kernels& int8_kernels() {
       &vnni_kernel, &avx2_int8_kernel,
 #elif defined(__aarch64__)
       &neon_dot_kernel,
+#elif defined(__wasm_simd128__)
+      &simd128_int8_kernel,
 #endif
       &scalar_int8_kernel};
   return kernels;

@@ -24,6 +24,9 @@ extern const ConvKernel float_avx2_kernel;
 #elif defined(__aarch64__)
 extern const ConvKernel neon_kernel;
 extern const ConvKernel neon_dot_kernel;  // with 8-bit activations
+#elif defined(__wasm_simd128__)
+extern const ConvKernel simd128_kernel;
+extern const ConvKernel simd128_int8_kernel;  // with 8-bit activations
 #endif
 
 using Kernels = std::vector<const ConvKernel*>;

@@ -5,18 +5,21 @@
 
 #include <arm_neon.h>
 
-#include "kernels/arm/strips.h"
+#include "kernels/strips.h"
 
 namespace adaste {
 namespace {
 
 struct Neon {
   using Vector = float32x4_t;
+  using Element = float;
+  using Input = float;
   static constexpr int lanes = 4;
   static constexpr int together = 16;
   static constexpr int most_outputs = 256;  // sums and tables take 16 KiB each
   static Vector zero() { return vdupq_n_f32(0.0F); }
   static Vector load(const float* from) { return vld1q_f32(from); }
+  static Vector read(const float* from) { return load(from); }
   static void store(float* to, Vector vector) { vst1q_f32(to, vector); }
   static Vector add(Vector a, Vector b) { return vaddq_f32(a, b); }
   static Vector subtract(Vector a, Vector b) { return vsubq_f32(a, b); }

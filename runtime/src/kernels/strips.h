@@ -1,5 +1,6 @@
-// One-bit weights and float32 activations without a multiplication, with tables for strips of positions: all of the
-// kernel for NEON but its instructions.
+// One-bit weights without a multiplication, with tables for strips of positions: what the kernels for NEON and
+// WebAssembly share. Sums are float32, or 16-bit integers of 8-bit activations; for float32 all of the kernel is here
+// but its instructions.
 //
 // Four inputs of a window have 16 signed sums; an output channel's four weights are the number of its sum. Vectors run
 // over output positions, so that a look-up is a plain load and an addition: four multiply-adds for each lane, where a
@@ -11,11 +12,14 @@
 // tables are used by all taps of a window, and few positions are enough to use it well.
 //
 // A processor gives a type Lanes with
-//     Vector, constexpr int lanes        floats of a vector: a multiple of 4
-//     constexpr int together             sums that are in registers at a time
+//     Element, Input                     of a sum, and of an activation in memory
+//     Vector, constexpr int lanes        sums of a vector: a multiple of 4
+//     constexpr int together             vectors of sums that are in registers at a time
 //     constexpr int most_outputs         output channels of a task
-//     Vector zero(), load(const float*), add(Vector, Vector), subtract(Vector, Vector); void store(float*, Vector)
+//     Vector read(const Input*)          `lanes` activations
+//     Vector zero(), load(const Element*), add(Vector, Vector), subtract(Vector, Vector); void store(Element*, Vector)
 //     void transpose(Vector (&rows)[lanes])
+// and for float32
 //     void finish(Vector, int channel, ptrdiff_t place, const Epilogue&, float* y)   finish() of contract.h for `lanes`
 #pragma once
 
@@ -71,7 +75,7 @@ inline const float* inputs_of(const ConvShape& shape, const Window& window, cons
 // The 16 signed sums of four inputs, for one vector of positions; bit i of an entry's number is set where input i is
 // added.
 template <class Lanes>
-void fill_entries(const typename Lanes::Vector* inputs, float* table, int strip) {
+void fill_entries(const typename Lanes::Vector* inputs, typename Lanes::Element* table, int strip) {
   using Vector = typename Lanes::Vector;
   const Vector ab = Lanes::add(inputs[0], inputs[1]);
   const Vector a_b = Lanes::subtract(inputs[0], inputs[1]);
@@ -88,12 +92,12 @@ void fill_entries(const typename Lanes::Vector* inputs, float* table, int strip)
 
 // The tables of `count` inputs, rounded up to whole vectors; inputs[i] are those of position i.
 template <class Lanes, int vectors>
-void fill_tables(const float* const* inputs, int count, float* tables) {
+void fill_tables(const typename Lanes::Input* const* inputs, int count, typename Lanes::Element* tables) {
   constexpr int strip = vectors * Lanes::lanes;
   for (int first = 0; first < count; first += Lanes::lanes)
     for (int v = 0; v < vectors; ++v) {
       typename Lanes::Vector rows[Lanes::lanes];
-      for (int i = 0; i < Lanes::lanes; ++i) rows[i] = Lanes::load(inputs[v * Lanes::lanes + i] + first);
+      for (int i = 0; i < Lanes::lanes; ++i) rows[i] = Lanes::read(inputs[v * Lanes::lanes + i] + first);
       Lanes::transpose(rows);
       for (int i = 0; i < Lanes::lanes; i += group_size)
         fill_entries<Lanes>(rows + i, tables + (first + i) / group_size * entries * strip + v * Lanes::lanes, strip);
@@ -106,11 +110,12 @@ constexpr int log2_of(uint64_t power) { return power == 1 ? 0 : 1 + log2_of(powe
 
 // Adds what the tables have for `outputs` channels to their sums; the inner loops unroll into registers.
 template <class Lanes, int vectors, int outputs>
-inline __attribute__((always_inline)) void add_outputs(const float* tables, int groups,
-                                                       const uint64_t* words, float* sums) {
+inline __attribute__((always_inline)) void add_outputs(const typename Lanes::Element* tables, int groups,
+                                                       const uint64_t* words, typename Lanes::Element* sums) {
+  using Element = typename Lanes::Element;
   constexpr int strip = vectors * Lanes::lanes;
   typename Lanes::Vector sum[outputs][vectors];
-  constexpr uint64_t entry_bytes = strip * sizeof(float);
+  constexpr uint64_t entry_bytes = strip * sizeof(Element);
   uint64_t offset[outputs];  // turned so that the bits of the next index are where they are an offset in bytes
   for (int o = 0; o < outputs; ++o) {
     offset[o] = rotated_right(words[o], 64 - log2_of(entry_bytes));
@@ -119,8 +124,8 @@ inline __attribute__((always_inline)) void add_outputs(const float* tables, int 
 #pragma GCC unroll 1  // unrolled, all addresses would be made first, and not fit into the registers
   for (int group = 0; group < groups; ++group, tables += entries * strip)
     for (int o = 0; o < outputs; ++o) {
-      const auto* entry = reinterpret_cast<const float*>(reinterpret_cast<const char*>(tables) +
-                                                         (offset[o] & ((entries - 1) * entry_bytes)));
+      const auto place = static_cast<size_t>(offset[o] & ((entries - 1) * entry_bytes));
+      const auto* entry = reinterpret_cast<const Element*>(reinterpret_cast<const char*>(tables) + place);
       offset[o] = rotated_right(offset[o], 4);
       for (int v = 0; v < vectors; ++v) sum[o][v] = Lanes::add(sum[o][v], Lanes::load(entry + v * Lanes::lanes));
     }
@@ -129,9 +134,10 @@ inline __attribute__((always_inline)) void add_outputs(const float* tables, int 
 }
 
 template <class Lanes, int vectors>
-void add_chunk(const float* tables, int groups, const uint64_t* words, int outputs, float* sums) {
+void add_chunk(const typename Lanes::Element* tables, int groups, const uint64_t* words, int outputs,
+               typename Lanes::Element* sums) {
   constexpr int strip = vectors * Lanes::lanes;
-  constexpr int together = Lanes::together / vectors;
+  constexpr int together = Lanes::together > vectors ? Lanes::together / vectors : 1;
   int output = 0;
   for (; output + together <= outputs; output += together)
     add_outputs<Lanes, vectors, together>(tables, groups, words + output, sums + output * strip);
