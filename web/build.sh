@@ -2,7 +2,7 @@
 # Builds dist/adaste_runtime.wasm, the programs that check it, and the demonstration in build/demo:
 #     web/build.sh PYTHON
 # PYTHON is a Python with cmake and ninja beside it. Needs node and npm; brings zig (from PyPI) and binaryen (from npm)
-# into build/tools, for this folder alone.
+# into build/tools, for this folder alone. Ends with 3 where these cannot be fetched.
 set -euo pipefail
 python=$(realpath -s "${1:?usage: build.sh PYTHON}")
 cd "$(dirname "$0")"
@@ -13,8 +13,9 @@ mkdir -p "$tools" dist
 
 if [ "$(cat "$tools/versions" 2>/dev/null)" != "$zig_version $binaryen_version" ]; then
   echo "fetching zig $zig_version and binaryen $binaryen_version (500 MB on disk)"
-  "$python" -m pip install --quiet --disable-pip-version-check --upgrade --target "$tools/python" "ziglang==$zig_version"
-  npm install --silent --no-audit --no-fund --no-save --prefix "$tools" "binaryen@$binaryen_version"
+  "$python" -m pip install --quiet --disable-pip-version-check --upgrade --target "$tools/python" "ziglang==$zig_version" &&
+    npm install --silent --no-audit --no-fund --no-save --prefix "$tools" "binaryen@$binaryen_version" ||
+    { echo "zig or binaryen could not be fetched: the runtime for web pages is not built" >&2; exit 3; }
   echo "$zig_version $binaryen_version" >"$tools/versions"
 fi
 
