@@ -18,15 +18,15 @@ def test_a_dry_run_lists_what_is_done_and_what_is_to_do(tmp_path, capsys) -> Non
     arguments = ["--only", "cifar10-resnet18", "--methods", "adaste,pmf", "--family", "released", "--epochs", "60"]
     assert main(["reproduce", "table1", *arguments, "--dry-run", "--runs", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["released-cifar10-resnet18-pmf", "60", "epochs", "seed", "0", "0.6", "min"]
+    assert lines[0].split() == ["released-cifar10-resnet18-pmf", "60", "epochs", "seed", "0", "51.2", "s"]
     assert lines[1].split()[-1] == "done"
-    assert lines[2].startswith("1 of 2 runs to do, about 0.01 GPU hours on one H200")
+    assert lines[2].startswith("1 of 2 runs left, about 51.2 s with 1 at a time")
     assert not list(tmp_path.glob("*pmf*"))
 
 
 @pytest.mark.parametrize(
     ("length", "said"),
-    [("60", "0 of 1 runs to do, about 0.00 GPU hours"), ("9000", "1 of 1 runs to do, about 1.5 GPU")],
+    [("60", "0 of 1 runs left"), ("9000", "1 of 1 runs left, about 1:30:42 h with 1 at a time")],
 )
 def test_a_dry_run_ends_with_what_is_left_to_do(length, said, tmp_path, capsys) -> None:
     recipe = a_recipe("released", "adaste", "cifar10-resnet18", epochs=60)
@@ -40,7 +40,7 @@ def test_an_equal_recipe_that_another_family_has_finished_is_done(tmp_path, caps
     recipe = a_recipe("ours", "adaste", "cifar10-resnet18", epochs=60)
     write_run(a_run(recipe, 93.0), folder_of("ours-cifar10-resnet18-adaste", recipe, tmp_path))
     assert main(["reproduce", "ablation", "--methods", "released", "--dry-run", "--runs", str(tmp_path)]) == 0
-    assert "0 of 1 runs to do" in capsys.readouterr().out
+    assert "0 of 1 runs left" in capsys.readouterr().out
 
 
 def test_missing_data_are_found_once_before_anything_is_begun(tmp_path, capsys) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (".", ".github", "docs", "docs/reference", "results", "runtime")
+FOLDERS = (".", ".github", "docs", "docs/reference", "results", "runtime", "studies")
 PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 

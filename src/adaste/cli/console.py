@@ -8,7 +8,8 @@ from rich.console import Console
 
 from adaste.runs.folder import Result
 from adaste.runs.observers import Observer
-from adaste.runs.study.study import State, Status
+from adaste.runs.study.schedule import seconds_to_end
+from adaste.runs.study.study import Job, State, Status
 from adaste.training.records import Record, best_of, last_tested, seconds_left
 from adaste.training.trainer import Training
 
@@ -123,6 +124,20 @@ def summary_of(statuses: Sequence[Status]) -> str:
     running = [status for status in statuses if status.state is State.RUNNING]
     progress = ", ".join(f"{len(status.records)}/{status.job.recipe.epochs}" for status in running)
     return f"{states}; epochs {progress}" if progress else states
+
+
+def what_is_left(jobs: Sequence[Job], at_once: int) -> str:
+    """Return one line on the runs of a study that are not finished: how many, and how long they still take."""
+    needs = [seconds for seconds in seconds_to_end(jobs, at_once).values() if seconds != 0]
+    known = [seconds for seconds in needs if seconds is not None]
+    words = f"{len(needs)} of {len({job.folder for job in jobs})} runs left"
+    if known:
+        # The machine is never idle: while fewer runs share it, each of them is faster.
+        words += f", about {duration(sum(known) / min(at_once, len(needs)))} with {at_once} at a time"
+        words += f" (the shortest takes {duration(min(known))})"
+    if len(known) < len(needs):
+        words += f"; {len(needs) - len(known)} without an estimate"
+    return words
 
 
 def numbers_of(records: Sequence[Record]) -> list[str]:

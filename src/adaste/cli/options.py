@@ -158,6 +158,14 @@ def not_negative(text: str) -> float:
     return number
 
 
+def above_zero(text: str) -> float:
+    """Return a number above 0."""
+    number = not_negative(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
+    return number
+
+
 def share(text: str) -> float:
     """Return a number from 0 to 1."""
     number = not_negative(text)

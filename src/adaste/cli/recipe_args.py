@@ -1,44 +1,66 @@
 """From what a user names (a recipe, a file of one, a file of a list of them) to recipes and names of runs."""
 
 import dataclasses
-import json
-from collections.abc import Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
-from adaste._util.serial import parse_json
+from adaste._util.serial import from_plain, parse_json
+from adaste.cli.study_entries import Cells, Runs
 from adaste.data import data_folder, is_own, survey
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Schedule
+from adaste.paper.families import Family
+from adaste.paper.run_list import Task
+from adaste.paper.setups import Setup
+from adaste.paper.tables import CellId
 from adaste.recipes.overrides import override
 from adaste.recipes.presets import RECIPES, Preset, own_setting, preset_named
-from adaste.recipes.recipe import Recipe
+from adaste.recipes.recipe import RECIPE_CLASSES, Recipe
+from adaste.runs.study.schedule import Estimate
+
+_ENTRIES = {"Runs": Runs, "Cells": Cells}
+_KINDS: Mapping[str, type] = ChainMap(
+    {**_ENTRIES, "Estimate": Estimate}, cast("MutableMapping[str, type]", RECIPE_CLASSES)
+)
+"""All classes in a study file."""
 
 
-def find_recipes(text: str, settings: Sequence[str] = (), data: Path | None = None) -> list[tuple[str, Recipe]]:
+class Planned(NamedTuple):
+    """A run that a user asks for; without an estimate, nobody knows how long its epochs take."""
+
+    name: str
+    recipe: Recipe
+    estimate: Estimate | None = None
+
+
+def find_recipes(text: str, settings: Sequence[str] = (), data: Path | None = None) -> list[Planned]:
     """Return the recipes that `text` names, each with the name of its run, after assignments `key=value`.
 
-    `text` is the name of a recipe or the path of a JSON file: a recipe, or a list of names and recipes. A named recipe
-    is a function of its length: `epochs=` makes it anew, schedules and all. In a recipe from a file it changes that
-    field alone. `seed=` also reaches the noise of an estimator.
+    `text` is the name of a recipe or the path of a JSON file: a recipe, or a study file, which is a list. Its entries
+    are names of recipes, paths of recipe files from the folder of the list, recipes, `Runs` and `Cells`. A named recipe
+    and a cell are functions of their length: `epochs=` makes them anew, schedules and all. In a recipe from a file it
+    changes that field alone. `seed=` also reaches the noise of an estimator.
 
     data  the data folder: recipes for images of one's own (`folder-...`) depend on how many there are, and their runs
           are called after it.
     """
-    if text in RECIPES or not (text.endswith(".json") or Path(text).is_file()):
-        return [_from_name(text, settings, data)]
+    if not _is_file(text, Path()):
+        return [Planned(*_from_name(text, settings, data))]
     path = Path(text)
+    plain = _read(path)
+    if isinstance(plain, dict) and plain.get("kind") in _ENTRIES:
+        plain = [plain]
+    if not isinstance(plain, list):
+        return [Planned(*_from_file(path, plain, settings))]
     try:
-        content = path.read_text()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no JSON file: {error}") from error
-    try:
-        plain = parse_json(content)
-        if not isinstance(plain, list):
-            return [_from_recipe(path.stem, Recipe.from_json(content), settings)]
         if not plain:
-            raise ValueError("the list is empty: it should have names of recipes, or recipes")
-        return [_entry(part, number, settings, data) for number, part in enumerate(plain, 1)]
+            raise ValueError("the list is empty: it should have names of recipes, recipes, Runs or Cells")
+        return [
+            run for number, part in enumerate(plain, 1) for run in _entry(part, number, path.parent, settings, data)
+        ]
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -48,25 +70,65 @@ def find_recipe(text: str, settings: Sequence[str] = (), data: Path | None = Non
     found = find_recipes(text, settings, data)
     if len(found) != 1:
         raise ValueError(f"{text} holds {len(found)} recipes where one is wanted; `adaste study` runs a list of them")
-    return found[0]
+    return found[0].name, found[0].recipe
 
 
-def _entry(plain: Any, number: int, settings: Sequence[str], data: Path | None) -> tuple[str, Recipe]:
+def _is_file(text: str, folder: Path) -> bool:
+    return text not in RECIPES and (text.endswith(".json") or (folder / text).is_file())
+
+
+def _read(path: Path) -> Any:
     try:
-        if isinstance(plain, str):
-            return _from_name(plain, settings, data)
-        made = _apply(Recipe.from_json(json.dumps(plain)), settings)
+        return parse_json(path.read_text())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no JSON file: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _entry(plain: Any, number: int, folder: Path, settings: Sequence[str], data: Path | None) -> list[Planned]:
+    """Return the runs of an entry of a list; its own assignments come before the settings, which therefore count."""
+    try:
+        entry = plain if isinstance(plain, str) else from_plain(plain, _KINDS, expected=Recipe | Runs | Cells)
+        if isinstance(entry, Cells):
+            each = product(entry.variants(), entry.cells())
+            return [_from_cell(*cell, [*own, *settings], entry.estimate) for own, cell in each]
+        if isinstance(entry, Runs):
+            made = [_from_part(entry.recipe, folder, [*own, *settings], data) for own in entry.variants()]
+            return [Planned(name, recipe, entry.estimate) for name, recipe in made]
+        return [Planned(*_from_part(entry, folder, settings, data))]
     except ValueError as error:
         raise ValueError(f"entry {number}: {error}") from error
-    parts = _in_a_name(made.data, data), type(made.network).__name__, type(made.estimator).__name__
-    return "-".join(parts).lower(), made
+
+
+def _from_part(part: str | Recipe, folder: Path, settings: Sequence[str], data: Path | None) -> tuple[str, Recipe]:
+    if isinstance(part, Recipe):
+        made = _apply(part, settings)
+        parts = _in_a_name(made.data, data), type(made.network).__name__, type(made.estimator).__name__
+        return "-".join(parts).lower(), made
+    if not _is_file(part, folder):
+        return _from_name(part, settings, data)
+    path = folder / part
+    return _from_file(path, _read(path), settings)
+
+
+def _from_cell(
+    source: Family, where: Setup, method: str, settings: Sequence[str], estimate: Estimate | None
+) -> Planned:
+    def make(epochs: int | None) -> Recipe:
+        recipe = source.recipe(method, where, epochs)
+        assert recipe is not None  # the entry has checked that
+        return recipe
+
+    usual, made = _of_length(make, settings)
+    estimator, base = _new_parts(usual, made)
+    name = "-".join([CellId(source.name, method, where.name).name, *estimator, *base])
+    return Planned(name, made, estimate or Task(name, made, where).estimate)
 
 
 def _from_name(name: str, settings: Sequence[str], data: Path | None) -> tuple[str, Recipe]:
     preset = _preset(name, data)
-    lengths, others = _split(settings, "epochs")
-    usual = preset.make()
-    made = _apply(preset.make(override(usual, lengths).epochs) if lengths else usual, others)
+    usual, made = _of_length(preset.make, settings)
     networks = {network: known for known, network in preset.setting.networks.items()}
     of_data = _in_a_name(made.data, data)
     of_network = networks.get(made.network, type(made.network).__name__.lower())
@@ -76,10 +138,21 @@ def _from_name(name: str, settings: Sequence[str], data: Path | None) -> tuple[s
     return "-".join([of_data, of_network, *(estimator or [of_method]), *base]), made
 
 
-def _from_recipe(name: str, usual: Recipe, settings: Sequence[str]) -> tuple[str, Recipe]:
-    made = _apply(usual, settings)
+def _of_length(make: Callable[[int | None], Recipe], settings: Sequence[str]) -> tuple[Recipe, Recipe]:
+    """Return the recipe of the usual length, and that of the length in the settings with all other settings applied."""
+    lengths, others = _split(settings, "epochs")
+    usual = make(None)
+    return usual, _apply(make(override(usual, lengths).epochs) if lengths else usual, others)
+
+
+def _from_file(path: Path, plain: Any, settings: Sequence[str]) -> tuple[str, Recipe]:
+    try:
+        usual = from_plain(plain, RECIPE_CLASSES, expected=Recipe)
+        made = _apply(usual, settings)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     estimator, base = _new_parts(usual, made)
-    return "-".join([name, *estimator, *base]), made
+    return "-".join([path.stem, *estimator, *base]), made
 
 
 def _preset(name: str, data: Path | None) -> Preset:

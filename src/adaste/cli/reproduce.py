@@ -1,13 +1,11 @@
 """`adaste reproduce`: the runs behind a table or figure of the paper."""
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from adaste.cli import options, study
 
 if TYPE_CHECKING:
-    from adaste.paper.run_list import Task
     from adaste.runs.study.study import Job
 
 EXAMPLES = options.examples(
@@ -45,7 +43,6 @@ def add_to(commands: options.Commands) -> None:
         type=options.at_least_one,
         help="length of every run (default: the family's or figure's)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="list the runs and an estimate of their GPU hours")
     study.add_machines(parser)
     parser.set_defaults(act=act)
 
@@ -60,49 +57,25 @@ def names(text: str) -> list[str]:
 
 def act(arguments: argparse.Namespace) -> int:
     """Make the runs, or list them with `--dry-run`."""
-    if arguments.dry_run:
-        _list(_tasks(arguments), arguments)
-        return 0
     code = study.perform(arguments, lambda: _jobs(arguments))
-    if not arguments.quiet:
+    if not (arguments.quiet or arguments.dry_run):
         print(f"`adaste report {arguments.runs}` shows the runs beside the paper's numbers")
     return code
 
 
-def _tasks(arguments: argparse.Namespace) -> list["Task"]:
+def _jobs(arguments: argparse.Namespace) -> list["Job"]:
     from adaste.paper.run_list import tasks
     from adaste.paper.tables import family
-
-    return tasks(
-        arguments.target,
-        only=arguments.only,
-        methods=arguments.methods,
-        families=[family(name) for name in arguments.family],
-        seeds=arguments.seeds,
-        epochs=arguments.epochs,
-    )
-
-
-def _jobs(arguments: argparse.Namespace) -> list["Job"]:
     from adaste.runs.study.study import Job, folder_of
 
     return [
-        Job(task.name, task.recipe, folder_of(task.name, task.recipe, arguments.runs)) for task in _tasks(arguments)
+        Job(task.name, task.recipe, folder_of(task.name, task.recipe, arguments.runs), task.estimate)
+        for task in tasks(
+            arguments.target,
+            only=arguments.only,
+            methods=arguments.methods,
+            families=[family(name) for name in arguments.family],
+            seeds=arguments.seeds,
+            epochs=arguments.epochs,
+        )
     ]
-
-
-def _list(tasks: Sequence["Task"], arguments: argparse.Namespace) -> None:
-    from adaste.cli.lists import columns
-    from adaste.runs.folder import RunFolder
-    from adaste.runs.study.study import folder_of
-
-    rows, left, hours = [], 0, 0.0
-    for task in tasks:
-        done = RunFolder(folder_of(task.name, task.recipe, arguments.runs)).read_result() is not None
-        left += not done
-        hours += 0.0 if done else task.gpu_hours
-        length, seed = f"{task.recipe.epochs} epochs", f"seed {task.recipe.seed}"
-        rows.append((task.name, length, seed, "done" if done else f"{60 * task.gpu_hours:.1f} min"))
-    columns(rows)
-    about = f"{hours:.1f}" if hours >= 1 else f"{hours:.2f}"
-    print(f"{left} of {len(tasks)} runs to do, about {about} GPU hours on one H200 (several runs sharing it)")

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from adaste.recipes.recipe import Recipe
     from adaste.runs.study.processes import Processes
     from adaste.runs.study.ray_runner import Cluster
+    from adaste.runs.study.schedule import TimeLimit
     from adaste.runs.study.study import Job, Runner, Status
 
 EXAMPLES = options.examples(
     "adaste study digits-mlp-adaste digits-mlp-binaryconnect --seeds 0,1,2 --processes 2",
-    "adaste study study.json --processes 8 --device cuda     (a JSON list of names and recipes)",
+    "adaste study study.json --processes 8 --device cuda     (a JSON list of names, recipes, Runs and Cells)",
+    "adaste study study.json --dry-run                       what is done, what is left, and how long that takes",
+    "adaste study study.json --minutes 28                    only runs that end in time, the longest first",
     "adaste study study.json --ray head:6379 --gpu-share 0.25",
     "",
     "Finished runs are skipped, interrupted ones resume. Ctrl-C saves all runs and stops; a second Ctrl-C kills them.",
@@ -66,18 +70,28 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
     changes = options.changes(arguments)
     variants = [[*changes, f"seed={seed}"] for seed in arguments.seeds] or [changes]
     return [
-        Job(name, recipe, folder_of(name, recipe, arguments.runs))
+        Job(name, recipe, folder_of(name, recipe, arguments.runs), estimate)
         for text in arguments.recipes
         for variant in variants
-        for name, recipe in find_recipes(text, variant, arguments.data)
+        for name, recipe, estimate in find_recipes(text, variant, arguments.data)
     ]
 
 
 def add_machines(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where, and how many at a time, runs are made."""
     parser.add_argument(
-        "--processes", type=options.at_least_one, metavar="N", help="runs at a time on this machine (default: 1)"
+        "--processes",
+        type=options.at_least_one,
+        metavar="N",
+        help="runs at a time on this machine (default: as many as the estimates of a study file are for, or 1)",
     )
+    parser.add_argument(
+        "--minutes",
+        type=options.above_zero,
+        metavar="M",
+        help="start only runs that should end within M minutes, the longest first; later ones save and stop",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="list what is done, what is left and how long it takes")
     parser.add_argument(
         "--ray",
         metavar="ADDRESS",
@@ -100,10 +114,16 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
     """Make the chosen runs where the arguments say, show their progress, and return the exit code."""
     from rich.console import Console
 
+    from adaste.cli.console import say, what_is_left
     from adaste.runs.study.ray_runner import connected
+    from adaste.runs.study.schedule import TimeLimit
 
-    console = Console(quiet=arguments.quiet)
+    started, console = time.monotonic(), Console(quiet=arguments.quiet)
     _check(arguments)
+    if arguments.dry_run:
+        jobs = choose()
+        _list(jobs, _at_once(jobs, arguments))
+        return 0
     with ExitStack() as stack:
         # Before all that takes seconds to import: a wrong address is refused soon.
         ray = None if arguments.ray is None else stack.enter_context(connected(arguments.ray))
@@ -113,19 +133,23 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
             cluster = _cluster(ray, arguments, console)
             _prepare_data(jobs, arguments.data, arguments.quiet)
             return _run(jobs, cluster, console)
-        device = options.device_named(arguments.device)
+        device, count = options.device_named(arguments.device), _at_once(jobs, arguments)
         # Here and not run by run. On a cluster the nodes have the data, and this machine need not.
         if missing := _prepare_data(jobs, arguments.data, arguments.quiet):
             raise ValueError("; ".join(missing))
-        return _run(jobs, stack.enter_context(_processes(device, arguments, console)), console)
+        limit = arguments.minutes and TimeLimit(started + 60 * arguments.minutes, count)
+        code = _run(jobs, stack.enter_context(_processes(device, count, arguments, console)), console, limit)
+        if limit:
+            say(console, what_is_left(jobs, count))
+        return code
 
 
-def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
+def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console", limit: "TimeLimit | None" = None) -> int:
     from adaste.cli.console import Lines, line_of, say
     from adaste.cli.terminal import LiveTable
     from adaste.runs.study.study import State, Study
 
-    study = Study(jobs, runner)
+    study = Study(jobs, runner, limit)
     with LiveTable(console) if sys.stdout.isatty() and not console.quiet else Lines(console) as display:
         statuses = study.run(display)
     for line in over_seeds(statuses):
@@ -136,6 +160,28 @@ def _run(jobs: Sequence["Job"], runner: "Runner", console: "Console") -> int:
     if failed:
         return 1
     return 0 if study.stopped_by is None else 128 + study.stopped_by
+
+
+def _at_once(jobs: Iterable["Job"], arguments: argparse.Namespace) -> int:
+    """Return how many runs are made at a time: by default as many as all estimates are for that name a number."""
+    estimated = [job.estimate.at_once for job in jobs if job.estimate and job.estimate.at_once]
+    return int(arguments.processes or min(estimated, default=1))
+
+
+def _list(jobs: Sequence["Job"], at_once: int) -> None:
+    """Print a line per run, whether it is done or how long it still takes, and one on all."""
+    from adaste.cli.console import duration, what_is_left
+    from adaste.cli.lists import columns
+    from adaste.runs.study.schedule import seconds_to_end
+
+    needs = seconds_to_end(jobs, at_once)
+    rows = []
+    for job in jobs:
+        seconds = needs[job.folder]
+        left = "done" if job.finished else "no estimate" if seconds is None else duration(seconds)
+        rows.append((job.name, f"{job.recipe.epochs} epochs", f"seed {job.recipe.seed}", left))
+    columns(rows)
+    print(what_is_left(jobs, at_once))
 
 
 def over_seeds(statuses: Iterable["Status"]) -> list[str]:
@@ -160,15 +206,21 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError("--gpu-share is for clusters (--ray ADDRESS): here, --processes says how many share the GPU")
     if arguments.ray is not None and arguments.processes is not None:
         raise ValueError("--processes is for one machine: on a cluster, --threads and --gpu-share say what a run takes")
+    if arguments.ray is not None and arguments.minutes is not None:
+        raise ValueError(
+            "--minutes is for one machine: nobody knows how many runs a cluster makes at a time; leave out --ray, or "
+            "stop the study with Ctrl-C, after which the same command goes on"
+        )
 
 
 @contextmanager
-def _processes(device: "torch.device", arguments: argparse.Namespace, console: "Console") -> Iterator["Processes"]:
+def _processes(
+    device: "torch.device", count: int, arguments: argparse.Namespace, console: "Console"
+) -> Iterator["Processes"]:
     """Yield the runner on this machine; several processes on one GPU share it by NVIDIA's MPS."""
     from adaste.cli.console import say
     from adaste.runs.study.processes import Processes, shared_gpu
 
-    count = arguments.processes or 1
     share = max(1, (os.cpu_count() or 1) // count)
     sharing = device.type == "cuda" and count > 1 and not arguments.no_mps
     threads = arguments.threads or (share if device.type == "cpu" else None)
@@ -219,21 +271,12 @@ def _prepare_data(jobs: Sequence["Job"], folder: Path | None, quiet: bool) -> li
     from adaste.data import DataError, load
 
     problems = []
-    for name in {job.recipe.data: None for job in jobs if not _finished(job)}:
+    for name in {job.recipe.data: None for job in jobs if not job.finished}:
         try:
             load(name, folder, progress=sys.stderr.isatty() and not quiet)
         except DataError as error:
             problems.append(str(error))
     return problems
-
-
-def _finished(job: "Job") -> bool:
-    from adaste.runs.folder import RunFolder
-
-    try:
-        return RunFolder(job.folder).read_result() is not None
-    except (ValueError, OSError):  # of what is damaged the study will tell
-        return False
 
 
 def _passed_on(arguments: argparse.Namespace, device: str, data: Path | None, threads: int | None) -> list[str]:

@@ -11,6 +11,7 @@ from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.setups import SETUPS, Setup
 from adaste.paper.tables import TABLES, CellId, Table
 from adaste.recipes.recipe import Recipe
+from adaste.runs.study.schedule import Estimate
 
 EVERYTHING = "all"
 
@@ -37,10 +38,10 @@ class Task:
     setup: Setup
 
     @property
-    def gpu_hours(self) -> float:
-        """The hours it should take on one H200, by the speed of training alone."""
+    def estimate(self) -> Estimate:
+        """The seconds that an epoch should take on one H200, by the speed of training alone."""
         images = self.setup.setting.images - self.recipe.holdout
-        return self.recipe.epochs * images * SECONDS_PER_IMAGE[self.setup.name] / 3600
+        return Estimate(seconds=images * SECONDS_PER_IMAGE[self.setup.name])
 
 
 def targets() -> tuple[str, ...]:

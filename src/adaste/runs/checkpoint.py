@@ -58,6 +58,12 @@ class Checkpoints:
         ordered = sorted(found, key=lambda each: (int(each[0][1]), int(each[0][2]), each[0][3]), reverse=True)
         return [path for _, path in ordered]
 
+    @property
+    def saved_epochs(self) -> int:
+        """The number of whole epochs before the latest checkpoint; 0 if there is none."""
+        named = next((NAME.fullmatch(path.name) for path in self.paths()), None)
+        return int(named[1]) if named else 0
+
     def newest(self, complain: Callable[[str], None]) -> tuple[Path, dict[str, Any]] | None:
         """Return the latest checkpoint that is not corrupt, loaded on the CPU; None if there is none.
 

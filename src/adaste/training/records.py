@@ -1,5 +1,6 @@
 """The outcome of an epoch: its record, or the error that training has diverged."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -75,10 +76,14 @@ def last_tested(records: Sequence[Record]) -> Record | None:
     return next(reversed(_tested(records)), None)
 
 
+def epoch_seconds(records: Sequence[Record]) -> float:
+    """Return how long an epoch takes with its test: the median of the last ones, since the first one compiles, too."""
+    return statistics.median(record.seconds + record.evaluation_seconds for record in records[-RECENT:])
+
+
 def seconds_left(records: Sequence[Record], epochs: int) -> float:
     """Return the time that the epochs without a record will take if they are as long as the last ones."""
-    recent = records[-RECENT:]
-    return (epochs - len(records)) * sum(record.seconds + record.evaluation_seconds for record in recent) / len(recent)
+    return (epochs - len(records)) * epoch_seconds(records)
 
 
 def _tested(records: Sequence[Record]) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Many runs, several at a time. Finished ones are skipped, interrupted ones resumed."""
+"""Many runs, several at a time. Finished ones are skipped, interrupted ones resumed first."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,6 +13,7 @@ from adaste.data import is_own
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import Result, RunFolder
 from adaste.runs.study.processes import Ending
+from adaste.runs.study.schedule import Estimate, Queue, TimeLimit
 from adaste.training.records import Record, best_of, last_tested, seconds_left
 
 INTERVAL = 0.25
@@ -31,16 +32,25 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Job:
-    """A run of a study."""
+    """A run of a study; without an estimate, nobody knows how long it takes before its first epochs."""
 
     name: str
     recipe: Recipe
     folder: Path
+    estimate: Estimate | None = None
 
     @property
     def files(self) -> RunFolder:
         """The files of the run."""
         return RunFolder(self.folder)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has a result. A damaged one does not count: the study tells of it."""
+        try:
+            return self.files.read_result() is not None
+        except (ValueError, OSError):
+            return False
 
 
 @dataclass(frozen=True)
@@ -118,12 +128,13 @@ class Study:
 
         statuses = Study(jobs, Processes(4, options=["--device", "cuda"])).run(watch=print)
 
-    Equal folders are one job.
+    Equal folders are one job. With a time limit, only runs that should end in time are started, and those that still
+    run when it is over save and end.
     """
 
-    def __init__(self, jobs: Sequence[Job], runner: Runner) -> None:
-        self._jobs, self._runner = {job.folder: job for job in jobs}, runner
-        self._waiting = list(self._jobs.values())
+    def __init__(self, jobs: Sequence[Job], runner: Runner, limit: TimeLimit | None = None) -> None:
+        self._jobs, self._runner, self._limit = {job.folder: job for job in jobs}, runner, limit
+        self._queue = Queue(self._jobs.values(), limit)
         self._taken: set[Path] = set()
         self._ended: dict[Path, Status] = {}
         self._read: dict[Path, tuple[tuple[float, int], list[Record]]] = {}
@@ -143,7 +154,7 @@ class Study:
         with handling(self._signals.append):
             try:
                 while True:
-                    self._pass_signals_on()
+                    self._stop_if_asked()
                     self._see_who_has_ended()
                     self._start_others()
                     watch(self.statuses())
@@ -180,11 +191,16 @@ class Study:
         except (OSError, ValueError) as error:  # files of one run, damaged or gone, are no reason to end the others
             return Status(job, state, problem=problem or str(error))
 
-    def _pass_signals_on(self) -> None:
-        if len(self._signals) == 1:
-            self._runner.stop()
-        elif self._signals:
+    def _stop_if_asked(self) -> None:
+        if len(self._signals) > 1:
             self._runner.kill()
+        elif self._stops:
+            self._runner.stop()
+
+    @property
+    def _stops(self) -> bool:
+        """Whether runs are to save and end: a signal came, or the time is over."""
+        return bool(self._signals) or (self._limit is not None and self._limit.left <= 0)
 
     def _let_save(self) -> None:
         self._runner.stop()
@@ -197,7 +213,7 @@ class Study:
             self._taken.remove(folder)
             if ending.code == 0:
                 self._ended[folder] = self._seen(self._jobs[folder], State.DONE)
-            elif self._signals and ending.by_signal:
+            elif self._stops and ending.by_signal:
                 self._ended[folder] = self._seen(self._jobs[folder], State.STOPPED)
             else:
                 files = RunFolder(folder)
@@ -208,8 +224,7 @@ class Study:
                 self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
 
     def _start_others(self) -> None:
-        while self._waiting and not self._signals and self._runner.has_room():
-            job = self._waiting.pop(0)
+        while not self._stops and self._runner.has_room() and (job := self._queue.take()):
             try:
                 job.folder.mkdir(parents=True, exist_ok=True)
                 job.files.claim(job.recipe)
