@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaste.packed.fold import fold
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.packed.graph import Graph
 from adaste.packed.nodes import Affine, Convolution, Epilogue, MaxPool, Relu
+from adaste.packed.pack import fold
 from support.packed_networks import RandomGraph, assert_same, computed, images_for, tiny_graph
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "read_packed.py"

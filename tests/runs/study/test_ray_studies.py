@@ -143,7 +143,7 @@ def test_a_signal_lets_runs_save_and_a_second_one_kills_them(tmp_path: Path, nod
         soon(lambda: signal_when_running(jobs[0]))
         first, second = study.run(lambda statuses: None)
         assert (first.state, second.state, study.stopped_by) == (State.STOPPED, State.STOPPED, signal.SIGTERM)
-        assert "saved: start it again" in (jobs[0].folder / "log.txt").read_text()
+        assert "saved: run the same command" in (jobs[0].folder / "log.txt").read_text()
         assert list(jobs[0].folder.glob("checkpoints/*.pt")) and not starts_exist(jobs[1])
 
         def impatient(statuses: list[Status]) -> None:

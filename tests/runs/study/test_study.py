@@ -77,7 +77,7 @@ def test_a_signal_lets_a_run_save_and_the_same_study_goes_on(
     assert first.endswith("running; epochs 0/30") and last == "2 stopped"
     assert [line.split(":")[1].split()[0] for line in lines] == ["stopped"] * 2
     (begun,) = (tmp_path / "runs").iterdir()
-    assert "saved: start it again" in (begun / "log.txt").read_text()
+    assert "saved: run the same command" in (begun / "log.txt").read_text()
     assert main(arguments) == 0
     assert "going on in epoch" in (begun / "log.txt").read_text()
     for path in (tmp_path / "runs").iterdir():
