@@ -28,7 +28,7 @@ _CLASSES: tuple[type, ...] = (
     *(models.ResNet, models.VGG, models.MLP),
     *(bases.SGD, bases.Adam, bases.AdamW, bases.RMSprop),
     *(augment.Crop, augment.CenterCrop, augment.Flip, augment.RandomResizedCrop),
-    *(augment.Cutout, augment.Mixup, augment.CutMix),
+    *(augment.Cutout, augment.Mixup, augment.CutMix, augment.MixupOrCutMix),
 )
 
 
