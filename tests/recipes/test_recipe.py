@@ -10,6 +10,7 @@ from adaste.data.augment import Crop, Cutout, Flip, Mixup, RandomResizedCrop
 from adaste.estimators.schedules import Constant, Cosine, Geometric, Linear, Steps
 from adaste.models import MLP, VGG
 from adaste.recipes.bases import SGD, Adam
+from adaste.recipes.distillation import Distillation
 from adaste.recipes.recipe import Recipe
 
 RECIPE = Recipe(
@@ -37,6 +38,7 @@ OTHER = {
     "batch": 64,
     "augmentation": (Flip(), Crop(4)),
     "label_smoothing": 0.1,
+    "distillation": Distillation(teacher="0123456789abcdef"),
     "holdout": 5000,
     "precision": "float32",
     "sync_norm": True,

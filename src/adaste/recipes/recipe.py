@@ -18,6 +18,7 @@ from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Schedule, schedules_in, transform
 from adaste.models import Network
 from adaste.recipes.bases import Base
+from adaste.recipes.distillation import Distillation
 from adaste.recipes.registry import ADMITTED
 
 PRECISIONS = ("bfloat16", "float32")
@@ -39,6 +40,7 @@ class Recipe:
     batch            images per step, of all processes together.
     augmentation     transforms of the training images, in order.
     label_smoothing  share of every label that is spread over all classes.
+    distillation     the teacher that the network learns from, beside the labels; null for none.
     holdout          this many training images are set aside, the same ones for every seed; the accuracy on them then
                      decides which epoch is best.
     precision        of the network's computation; latents are float32 always.
@@ -63,6 +65,7 @@ class Recipe:
     batch: int = 128
     augmentation: tuple[Transform, ...]
     label_smoothing: float = 0.0
+    distillation: Distillation | None = added(None)
     holdout: int = 0
     precision: str = "bfloat16"
     sync_norm: bool = False

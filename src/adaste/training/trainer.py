@@ -28,7 +28,7 @@ from adaste.training.evaluation import Evaluation, NormEstimation, Score, evalua
 from adaste.training.execution import Execution, ExecutionMode, build_network, choose_execution, dtype_of
 from adaste.training.latents import FlipCounter
 from adaste.training.records import DivergedError, Record
-from adaste.training.step import Progress, TrainingStep
+from adaste.training.step import Progress, Teacher, TrainingStep
 
 
 class Training:
@@ -38,7 +38,8 @@ class Training:
         for record in training.run():
             print(record.epoch, record.test_accuracy)
 
-    engine  "auto", "eager", "compiled" or "graph"; all give the same result, up to rounding.
+    engine   "auto", "eager", "compiled" or "graph"; all give the same result, up to rounding.
+    teacher  the one that the recipe's distillation names, on the same device: adaste.runs.teacher.find_teacher.
     """
 
     def __init__(
@@ -49,7 +50,12 @@ class Training:
         device: torch.device,
         engine: str = "auto",
         world: World = ALONE,
+        teacher: Teacher | None = None,
     ) -> None:
+        if (recipe.distillation is None) != (teacher is None):
+            wants = "names no" if recipe.distillation is None else "names a"
+            given = "none was given" if teacher is None else "one was given"
+            raise ValueError(f"the recipe {wants} teacher (distillation), and {given}: see adaste.runs.teacher")
         self.recipe, self.dataset, self.world = recipe, dataset, world
         self.epoch, self.step = 0, 0
         self.steps_per_epoch = steps_of_recipe(recipe, dataset, world)
@@ -75,6 +81,8 @@ class Training:
             label_smoothing=recipe.label_smoothing,
             dtype=dtype_of(recipe),
             mode=self.execution.mode,
+            distillation=recipe.distillation,
+            teacher=teacher,
         )
         self._tests: dict[str, Evaluation] = {}
         self._norms: NormEstimation | None = None
