@@ -49,6 +49,8 @@ class Recipe:
                      0 tests with the statistics of the soft weights, as some published code does.
     norm_always      re-estimate them before every test, also where weights are +-1: signs flip between the batches that
                      the running statistics remember.
+    average_last     the run ends with the mean of the latents at the ends of so many last epochs; 0 for the latents of
+                     the last step. Training up to there is the same.
     evaluate_every   epochs between tests.
     seed             of the initial weights, the order of images and their augmentation.
     """
@@ -71,6 +73,7 @@ class Recipe:
     sync_norm: bool = False
     norm_batches: int = 50
     norm_always: bool = added(False)
+    average_last: int = added(0)
     evaluate_every: int = 1
     seed: int = 0
 
@@ -80,8 +83,15 @@ class Recipe:
             raise ValueError("data must name a set of images, got ''")
         for name in ("epochs", "batch", "evaluate_every"):
             require_count(name, getattr(self, name), least=1)
-        for name in ("holdout", "norm_batches", "seed"):
+        for name in ("holdout", "norm_batches", "average_last", "seed"):
             require_count(name, getattr(self, name), least=0)
+        if self.average_last > self.epochs:
+            raise ValueError(f"average_last must be at most epochs, {self.epochs}, got {self.average_last}")
+        if self.average_last and not self.norm_batches:
+            raise ValueError(
+                "average_last makes weights that running statistics of BatchNorm do not belong to: norm_batches, from "
+                "which they are re-estimated, must be at least 1, got 0"
+            )
         if self.norm_always and not self.norm_batches:
             raise ValueError(
                 "norm_always re-estimates statistics of BatchNorm from norm_batches batches, and these are 0: use at "
