@@ -70,6 +70,20 @@ def test_a_run_that_cannot_be_made_ends_in_one_clear_line(call, tmp_path: Path, 
     assert all(word in err for word in words), err
 
 
+@pytest.mark.parametrize("command", ["train", "study"])
+def test_a_run_learns_from_the_teacher_in_the_folder_it_is_told(call, tmp_path: Path, command: str) -> None:
+    assert call("train", "digits-mlp-full-precision", "--epochs", "1", "--runs", "teachers", "--quiet")[0] == 0
+    (teacher,) = (tmp_path / "teachers").iterdir()
+    digest = RunFolder(teacher).read_recipe().digest
+    student = ["digits-mlp-adaste", "--epochs", "1", "--set", "distillation=Distillation"]
+    student += ["--set", f"distillation.teacher={digest}", "--quiet"]
+    code, _, err = call(command, *student)
+    assert code == 1 and f"no run of the recipe {digest} was found in" in err
+    assert call(command, *student, "--teachers", "teachers") == (0, "", "")
+    (run,) = map(RunFolder, (tmp_path / "runs").iterdir())
+    assert run.read_starts()[-1]["teacher"] == RunFolder(teacher).read_result().last_sha256
+
+
 def test_a_folder_of_another_recipe_and_a_folder_in_use_are_refused(call, trained: Path, tmp_path: Path) -> None:
     code, _, err = call("train", "digits-mlp-bop", "--folder", str(trained))
     assert code == 1 and "another recipe" in err

@@ -10,6 +10,7 @@ from adaste.data.augment import Crop, Cutout, Flip, Mixup, RandomResizedCrop
 from adaste.estimators.schedules import Constant, Cosine, Geometric, Linear, Steps
 from adaste.models import MLP, VGG
 from adaste.recipes.bases import SGD, Adam
+from adaste.recipes.distillation import Distillation
 from adaste.recipes.recipe import Recipe
 
 RECIPE = Recipe(
@@ -37,11 +38,13 @@ OTHER = {
     "batch": 64,
     "augmentation": (Flip(), Crop(4)),
     "label_smoothing": 0.1,
+    "distillation": Distillation(teacher="0123456789abcdef"),
     "holdout": 5000,
     "precision": "float32",
     "sync_norm": True,
     "norm_batches": 20,
     "norm_always": True,
+    "average_last": 3,
     "evaluate_every": 2,
     "seed": 1,
 }
@@ -135,6 +138,9 @@ def test_another_seed_reaches_the_random_numbers_of_the_estimator() -> None:
         ({"sync_norm": 1}, "sync_norm must be true or false"),
         ({"norm_batches": -1}, "norm_batches must be a whole number of at least 0"),
         ({"norm_always": 1}, "norm_always must be true or false"),
+        ({"average_last": -1}, "average_last must be a whole number of at least 0"),
+        ({"average_last": 9}, "average_last must be at most epochs, 8, got 9"),
+        ({"average_last": 2, "norm_batches": 0}, "average_last makes weights .* norm_batches, .* at least 1, got 0"),
         ({"norm_always": True, "norm_batches": 0}, "norm_always re-estimates .* from norm_batches .* are 0: use at"),
         ({"evaluate_every": 0}, "evaluate_every must be a whole number of at least 1"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),

@@ -4,7 +4,17 @@ import pytest
 import torch
 from hypothesis import settings
 
-from adaste.data.augment import Augmentation, CenterCrop, Crop, CutMix, Cutout, Flip, Mixup, RandomResizedCrop
+from adaste.data.augment import (
+    Augmentation,
+    CenterCrop,
+    Crop,
+    CutMix,
+    Cutout,
+    Flip,
+    Mixup,
+    MixupOrCutMix,
+    RandomResizedCrop,
+)
 
 modest = settings(deadline=None, derandomize=True, max_examples=40)
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.3, 0.25)
@@ -21,6 +31,7 @@ CHAINS = {
     "cutout": (Crop(padding=1), Cutout(5)),
     "mixup": (Crop(padding=2), Flip(), Mixup(alpha=1.0)),
     "cutmix": (RandomResizedCrop(9), Cutout(2), CutMix()),
+    "mixup or cutmix": (Crop(padding=2), MixupOrCutMix(mixup_alpha=1.0)),
 }
 every_chain = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS.keys())
 random_chain = pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from adaste.models import MLP, VGG
+from adaste.recipes.distillation import Distillation
 from adaste.recipes.recipe import Recipe
 from adaste.runs.run import Options, run
 from adaste.training.distributed import join_world, leave_world
@@ -27,9 +28,11 @@ def recipes() -> dict[str, Recipe]:
     """By the name of the network: what processes train together as one would alone."""
     # More steps than lie between two agreements of processes to save.
     plain = small_recipe("full-precision", epochs=3, batch=4, network=PLAIN, evaluate_every=2)
-    slow = dataclasses.replace(plain.base, lr=0.01)
+    plain = dataclasses.replace(plain, base=dataclasses.replace(plain.base, lr=0.01))
+    by_plain = Distillation(teacher=plain.digest, weight=0.5)
     return {
-        "plain": dataclasses.replace(plain, base=slow),
+        "plain": plain,
+        "taught": dataclasses.replace(plain, epochs=2, seed=1, distillation=by_plain),
         "norm": small_recipe("full-precision", epochs=2, network=VGG(stages=((4,),), hidden_widths=()), sync_norm=True),
         "soft": small_recipe("pmf", epochs=2, network=MLP(widths=(16,)), sync_norm=True),
     }

@@ -126,6 +126,12 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the same bits every time: slower algorithms on a GPU, one thread on a CPU",
     )
+    parser.add_argument(
+        "--teachers",
+        metavar="DIR",
+        type=Path,
+        help="folder of the run of a recipe's teacher, or one that holds it (default: beside the run)",
+    )
     parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard's files into the run's folder")
 
 

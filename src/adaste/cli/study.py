@@ -288,6 +288,7 @@ def _passed_on(arguments: argparse.Namespace, device: str, data: Path | None, th
         "--save-every": arguments.save_every,
         "--keep": arguments.keep,
         "--threads": threads,
+        "--teachers": arguments.teachers and arguments.teachers.absolute(),
     }
     flags = {"--deterministic": arguments.deterministic, "--tensorboard": arguments.tensorboard}
     named = [part for name, value in values.items() if value is not None for part in (name, str(value))]

@@ -88,6 +88,7 @@ def _run(
         save_every=arguments.save_every,
         keep=arguments.keep,
         deterministic=arguments.deterministic,
+        teachers=arguments.teachers,
     )
     board = TensorBoard(RunFolder(folder).tensorboard) if arguments.tensorboard else SILENT
     if world.leads:  # the others wait, and then find decoded images

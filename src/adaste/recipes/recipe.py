@@ -18,6 +18,7 @@ from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Schedule, schedules_in, transform
 from adaste.models import Network
 from adaste.recipes.bases import Base
+from adaste.recipes.distillation import Distillation
 from adaste.recipes.registry import ADMITTED
 
 PRECISIONS = ("bfloat16", "float32")
@@ -39,6 +40,7 @@ class Recipe:
     batch            images per step, of all processes together.
     augmentation     transforms of the training images, in order.
     label_smoothing  share of every label that is spread over all classes.
+    distillation     the teacher that the network learns from, beside the labels; null for none.
     holdout          this many training images are set aside, the same ones for every seed; the accuracy on them then
                      decides which epoch is best.
     precision        of the network's computation; latents are float32 always.
@@ -47,6 +49,8 @@ class Recipe:
                      0 tests with the statistics of the soft weights, as some published code does.
     norm_always      re-estimate them before every test, also where weights are +-1: signs flip between the batches that
                      the running statistics remember.
+    average_last     the run ends with the mean of the latents at the ends of so many last epochs; 0 for the latents of
+                     the last step. Training up to there is the same.
     evaluate_every   epochs between tests.
     seed             of the initial weights, the order of images and their augmentation.
     """
@@ -63,11 +67,13 @@ class Recipe:
     batch: int = 128
     augmentation: tuple[Transform, ...]
     label_smoothing: float = 0.0
+    distillation: Distillation | None = added(None)
     holdout: int = 0
     precision: str = "bfloat16"
     sync_norm: bool = False
     norm_batches: int = 50
     norm_always: bool = added(False)
+    average_last: int = added(0)
     evaluate_every: int = 1
     seed: int = 0
 
@@ -77,8 +83,15 @@ class Recipe:
             raise ValueError("data must name a set of images, got ''")
         for name in ("epochs", "batch", "evaluate_every"):
             require_count(name, getattr(self, name), least=1)
-        for name in ("holdout", "norm_batches", "seed"):
+        for name in ("holdout", "norm_batches", "average_last", "seed"):
             require_count(name, getattr(self, name), least=0)
+        if self.average_last > self.epochs:
+            raise ValueError(f"average_last must be at most epochs, {self.epochs}, got {self.average_last}")
+        if self.average_last and not self.norm_batches:
+            raise ValueError(
+                "average_last makes weights that running statistics of BatchNorm do not belong to: norm_batches, from "
+                "which they are re-estimated, must be at least 1, got 0"
+            )
         if self.norm_always and not self.norm_batches:
             raise ValueError(
                 "norm_always re-estimates statistics of BatchNorm from norm_batches batches, and these are 0: use at "

@@ -15,6 +15,7 @@ from adaste._util.packages import Registry
 from adaste.data import augment
 from adaste.estimators import maps, noise, schedules
 from adaste.recipes import bases
+from adaste.recipes.distillation import Distillation
 
 _CLASSES: tuple[type, ...] = (
     *(schedules.Constant, schedules.Linear, schedules.Geometric, schedules.Cosine, schedules.Sigmoid, schedules.Steps),
@@ -28,7 +29,8 @@ _CLASSES: tuple[type, ...] = (
     *(models.ResNet, models.VGG, models.MLP),
     *(bases.SGD, bases.Adam, bases.AdamW, bases.RMSprop),
     *(augment.Crop, augment.CenterCrop, augment.Flip, augment.RandomResizedCrop),
-    *(augment.Cutout, augment.Mixup, augment.CutMix),
+    *(augment.Cutout, augment.Mixup, augment.CutMix, augment.MixupOrCutMix),
+    Distillation,
 )
 
 

@@ -16,6 +16,7 @@ tensorboard/        TensorBoard's files, if they were asked for
 Needs no torch: a process that only looks after runs starts at once.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -49,6 +50,8 @@ class Result:
     epochs: int
     seconds: float
     """Of training and evaluation, over all starts."""
+    last_sha256: str | None = None
+    """Of the file of the last network; None in older results."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,11 @@ class RunFolder:
         if which not in NETWORKS:
             raise ValueError(f"network must be one of {', '.join(NETWORKS)}, got {which!r}")
         return self.path / f"{which}.safetensors"
+
+    def network_sha256(self, which: str) -> str:
+        """Return the SHA-256 of the file of the "last" or the "best" network."""
+        with self.network_file(which).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     @property
     def marks(self) -> frozenset[str]:

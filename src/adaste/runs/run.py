@@ -18,6 +18,7 @@ from adaste.runs.environment import environment
 from adaste.runs.evaluate import write_network
 from adaste.runs.folder import Result, RunFolder
 from adaste.runs.observers import SILENT, Observer
+from adaste.runs.teacher import find_teacher
 from adaste.training.distributed import ALONE, RankConsensus, World
 from adaste.training.epoch_plan import steps_of_recipe
 from adaste.training.execution import algorithms
@@ -41,12 +42,14 @@ class Options:
     keep           how many checkpoints stay.
     deterministic  algorithms that give the same bits every time, also on a GPU; slower there. On a CPU, one thread: the
                    number of threads decides on rounding.
+    teachers       where the run of a recipe's teacher is looked for; None: among the folders beside the run's own.
     """
 
     engine: str = "auto"
     save_every: float = 60.0
     keep: int = 2
     deterministic: bool = False
+    teachers: Path | None = None
 
     def __post_init__(self) -> None:
         require("save_every", self.save_every, least=0)
@@ -124,7 +127,9 @@ class _Run:
     ) -> None:
         self.folder, self.dataset, self.device = folder, dataset, device
         self.world, self.options, self.observer = world, options, observer
-        self.training = Training(recipe, dataset, device=device, engine=options.engine, world=world)
+        teacher = find_teacher(recipe, options.teachers or folder.path.parent, dataset, device=device)
+        self.teacher_sha256 = teacher and teacher.sha256
+        self.training = Training(recipe, dataset, device=device, engine=options.engine, world=world, teacher=teacher)
         self.checkpoints = Checkpoints(folder.checkpoints, keep=options.keep)
         self.story = _Story()
         self.best_network: dict[str, Tensor] | None = None
@@ -183,6 +188,7 @@ class _Run:
             "version": VERSION,
             "recipe": self.training.recipe.digest,
             "data": self.dataset.digest,
+            "teacher": self.teacher_sha256,
             "records": [asdict(record) for record in self.story.records],
             "seconds": self.story.seconds + time.monotonic() - self.started_at,
             "training": self.training.state_dict(),
@@ -218,7 +224,12 @@ class _Run:
         self.story = _Story([Record(**record) for record in state["records"]], state["seconds"])
 
     def _check_state(self, path: Path, state: dict[str, Any]) -> None:
-        expected = {"version": VERSION, "recipe": self.training.recipe.digest, "data": self.dataset.digest}
+        expected = {
+            "version": VERSION,
+            "recipe": self.training.recipe.digest,
+            "data": self.dataset.digest,
+            "teacher": self.teacher_sha256,
+        }
         for name, value in expected.items():
             if state.get(name) != value:
                 raise ValueError(
@@ -239,6 +250,7 @@ class _Run:
             "engine": self.training.execution.mode.value,
             "deterministic": self.options.deterministic,
             "data": self.dataset.digest,
+            "teacher": self.teacher_sha256,
             "from_epoch": self.training.epoch,
             "from_step": self.training.step,
         }
@@ -251,17 +263,18 @@ class _Run:
         last, best = self.story.records[-1], self.story.best
         # The last epoch is always tested.
         assert best is not None and best.test_accuracy is not None and last.test_accuracy is not None
+        with self.training.exported() as model:
+            if self.world.leads:
+                self._write_network("last", model.state_dict(), last)
+                self.folder.write_histogram(histogram([latent for _, latent in self.training.optimizer.latents()]))
         result = Result(
             last_accuracy=last.test_accuracy,
             best_accuracy=best.test_accuracy,
             best_epoch=best.epoch,
             epochs=len(self.story.records),
             seconds=self.story.seconds + time.monotonic() - self.started_at,
+            last_sha256=self.world.from_leader(self.folder.network_sha256("last") if self.world.leads else None),
         )
-        with self.training.exported() as model:
-            if self.world.leads:
-                self._write_network("last", model.state_dict(), last)
-                self.folder.write_histogram(histogram([latent for _, latent in self.training.optimizer.latents()]))
         if self.world.leads:
             self.folder.write_result(result)
         return result

@@ -1,4 +1,4 @@
-"""What is measured of latents: how many signs flip during an epoch, and the histogram at the end."""
+"""Latents at the ends of epochs: how many signs flip, the mean over the last epochs, and the histogram at the end."""
 
 from collections.abc import Sequence
 
@@ -58,6 +58,42 @@ class FlipCounter:
             .to(sign.device)
             for packed, sign in zip(state, self._signs, strict=True)
         ]
+
+
+class LatentMean:
+    """The mean of all latents, those of real weights too, at the ends of the `last` of `epochs` epochs."""
+
+    def __init__(self, optimizer: LatentOptimizer, *, epochs: int, last: int) -> None:
+        self._optimizer, self._epochs, self._before = optimizer, epochs, epochs - last
+        self._means: list[Tensor] = []
+
+    @torch.no_grad()
+    def epoch_ended(self, epochs: int) -> None:
+        """Take the latents after so many epochs into the mean; after the last one, replace them by it."""
+        count = epochs - self._before
+        if count <= 0:
+            return
+        latents = self._latents()
+        self._means = self._means or [torch.zeros_like(latent) for latent in latents]
+        for mean, latent in zip(self._means, latents, strict=True):
+            mean.lerp_(latent, 1 / count)
+        if epochs == self._epochs:
+            for mean, latent in zip(self._means, latents, strict=True):
+                latent.copy_(mean)  # in place: a captured step reads it
+            self._means = []
+
+    def state(self) -> list[Tensor]:
+        """Return the means so far; empty before the first of the epochs, and after the last."""
+        return self._means
+
+    def load(self, state: list[Tensor]) -> None:
+        """Continue from a `state`."""
+        latents = self._latents() if state else []
+        self._means = [mean.to(latent.device, copy=True) for mean, latent in zip(state, latents, strict=True)]
+
+    def _latents(self) -> list[Tensor]:
+        groups = self._optimizer.param_groups
+        return [self._optimizer.state[weight]["latent"].detach() for group in groups for weight in group["params"]]
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from adaste.data.augment import Augmentation, Batch, Targets, loss
 from adaste.optim.latent_optimizer import LatentOptimizer
+from adaste.recipes.distillation import Distillation
 from adaste.training.batches import BatchCursor
 from adaste.training.cuda_graph import Accelerator, CudaGraphed
 from adaste.training.execution import ExecutionMode, compiled_method
@@ -28,11 +29,26 @@ class Progress:
     """The first step whose loss was not finite; -1 if there is none."""
 
 
+@dataclass(frozen=True)
+class Teacher:
+    """A trained network that another one learns from. It is in evaluation mode and stays as it is.
+
+    dtype   of the images that it computes with.
+    sha256  of the file that it was read from.
+    """
+
+    network: nn.Module
+    dtype: torch.dtype
+    sha256: str
+
+
 class TrainingStep:
     """Makes one step per call. Nothing in it waits for the device, and every number that changes is read from a tensor.
 
     The cursor brings the learning rates of each step beside its random numbers, under the name RATES: one for each
     group of the optimizer. They come from the host, because a schedule would be compiled anew for every length.
+
+    With a distillation, its teacher sees the same images as the network: augmented, and mixed with their partners.
     """
 
     def __init__(
@@ -45,17 +61,23 @@ class TrainingStep:
         label_smoothing: float,
         dtype: torch.dtype,
         mode: ExecutionMode,
+        distillation: Distillation | None = None,
+        teacher: Teacher | None = None,
     ) -> None:
         self._network, self._optimizer, self._cursor = network, optimizer, cursor
         self._augmentation, self._label_smoothing, self._dtype = augmentation, label_smoothing, dtype
+        self._distillation, self._teacher = distillation, teacher
         self._totals = torch.zeros(3, dtype=torch.float64, device=cursor.device)
         self._first_bad = torch.full((), -1, dtype=torch.int64, device=cursor.device)
         eager = mode is ExecutionMode.EAGER
         self._batch = self._next_batch if eager else compiled_method(self._next_batch)
         self._judge = self._loss if eager else compiled_method(self._loss)
         # In a graph, our kernels are faster than the compiler's, which uses no second stream.
-        self._faster = Accelerator(network, cursor.device) if mode is ExecutionMode.GRAPH else nullcontext
-        self._forward = compiled_method(self._logits) if mode is ExecutionMode.COMPILED else self._logits
+        networks = nn.ModuleList([network] if teacher is None else [network, teacher.network])
+        self._faster = Accelerator(networks, cursor.device) if mode is ExecutionMode.GRAPH else nullcontext
+        compiled = mode is ExecutionMode.COMPILED
+        self._forward = compiled_method(self._logits) if compiled else self._logits
+        self._teach = compiled_method(self._teacher_logits) if compiled and teacher else self._teacher_logits
         self._mode = mode
         self._run = self._program()
 
@@ -84,7 +106,8 @@ class TrainingStep:
         self._optimizer.zero_grad(set_to_none=True)
         step, batch = self._batch()
         with self._faster():
-            value = self._judge(step, self._forward(batch.images), batch.targets)
+            taught = self._teach(batch.images)
+            value = self._judge(step, self._forward(batch.images), batch.targets, taught)
             value.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
 
@@ -97,8 +120,17 @@ class TrainingStep:
         logits: Tensor = self._network(images)
         return logits
 
-    def _loss(self, step: Tensor, logits: Tensor, targets: Targets) -> Tensor:
+    def _teacher_logits(self, images: Tensor) -> Tensor | None:
+        if self._teacher is None:
+            return None
+        with torch.no_grad():
+            logits: Tensor = self._teacher.network(images.to(self._teacher.dtype))
+            return logits
+
+    def _loss(self, step: Tensor, logits: Tensor, targets: Targets, taught: Tensor | None) -> Tensor:
         value = loss(logits, targets, self._label_smoothing)
+        if self._distillation is not None and taught is not None:
+            value = self._distillation.loss(value, logits, taught)
         self._account(step, value.detach(), logits.argmax(1) == targets.labels)
         return value
 

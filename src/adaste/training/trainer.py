@@ -26,9 +26,9 @@ from adaste.training.distributed import ALONE, World, synchronize_norms
 from adaste.training.epoch_plan import Planner, draw_batches, steps_of_recipe
 from adaste.training.evaluation import Evaluation, NormEstimation, Score, evaluation_batch
 from adaste.training.execution import Execution, ExecutionMode, build_network, choose_execution, dtype_of
-from adaste.training.latents import FlipCounter
+from adaste.training.latents import FlipCounter, LatentMean
 from adaste.training.records import DivergedError, Record
-from adaste.training.step import Progress, TrainingStep
+from adaste.training.step import Progress, Teacher, TrainingStep
 
 
 class Training:
@@ -38,7 +38,8 @@ class Training:
         for record in training.run():
             print(record.epoch, record.test_accuracy)
 
-    engine  "auto", "eager", "compiled" or "graph"; all give the same result, up to rounding.
+    engine   "auto", "eager", "compiled" or "graph"; all give the same result, up to rounding.
+    teacher  the one that the recipe's distillation names, on the same device: adaste.runs.teacher.find_teacher.
     """
 
     def __init__(
@@ -49,7 +50,12 @@ class Training:
         device: torch.device,
         engine: str = "auto",
         world: World = ALONE,
+        teacher: Teacher | None = None,
     ) -> None:
+        if (recipe.distillation is None) != (teacher is None):
+            wants = "names no" if recipe.distillation is None else "names a"
+            given = "none was given" if teacher is None else "one was given"
+            raise ValueError(f"the recipe {wants} teacher (distillation), and {given}: see adaste.runs.teacher")
         self.recipe, self.dataset, self.world = recipe, dataset, world
         self.epoch, self.step = 0, 0
         self.steps_per_epoch = steps_of_recipe(recipe, dataset, world)
@@ -75,10 +81,13 @@ class Training:
             label_smoothing=recipe.label_smoothing,
             dtype=dtype_of(recipe),
             mode=self.execution.mode,
+            distillation=recipe.distillation,
+            teacher=teacher,
         )
         self._tests: dict[str, Evaluation] = {}
         self._norms: NormEstimation | None = None
         self._flips = FlipCounter(self.optimizer)
+        self._mean = LatentMean(self.optimizer, epochs=recipe.epochs, last=recipe.average_last)
 
     def run(
         self,
@@ -104,7 +113,8 @@ class Training:
         self._checked_progress()
         self.world.average_buffers(self.model)
         recipe = self.recipe
-        stale = recipe.norm_batches > 0 and (recipe.norm_always or self.optimizer.is_soft())
+        averaged = recipe.average_last > 0 and self.epoch == recipe.epochs
+        stale = recipe.norm_batches > 0 and (recipe.norm_always or averaged or self.optimizer.is_soft())
         with self.optimizer.binarized(), self._norm_estimation()() if stale else nullcontext():
             yield self.model
 
@@ -153,6 +163,7 @@ class Training:
         flipped, latent = self._flips.changes()
         lr = float(self.optimizer.param_groups[0]["lr"])
         epoch, self.epoch, self.step = self.epoch, self.epoch + 1, 0
+        self._mean.epoch_ended(self.epoch)
         started = time.perf_counter()
         test = held_out = None
         if self.epoch % self.recipe.evaluate_every == 0 or self.epoch == self.recipe.epochs:
@@ -189,6 +200,7 @@ class Training:
             "step": self.step,
             "progress": asdict(progress),
             "signs": self._flips.state(),
+            "latent_means": self._mean.state(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "random": torch.get_rng_state(),
@@ -204,6 +216,7 @@ class Training:
         # The totals are those of all processes, whatever their number was: one of them counts them.
         self._train.resume(Progress(**state["progress"]) if self.world.leads else Progress())
         self._flips.load(state["signs"])
+        self._mean.load(state.get("latent_means", []))  # older states have none
         torch.set_rng_state(state["random"])
         if state["random_on_device"] is not None and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["random_on_device"], self.device)

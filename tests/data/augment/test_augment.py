@@ -14,6 +14,7 @@ from adaste.data.augment import (
     Cutout,
     Flip,
     Mixup,
+    MixupOrCutMix,
     RandomResizedCrop,
     Targets,
     loss,
@@ -54,7 +55,7 @@ def slow(augmented, images, draws):
         for position, transform in enumerate(augmented.transforms):
             if isinstance(transform, Cutout):
                 hidden.append((transform.size, draws[f"{position}.centre"][number]))
-            elif not isinstance(transform, Mixup | CutMix):
+            elif not isinstance(transform, PAIRS):
                 pixels = move(
                     pixels, transform, {name: draws[f"{position}.{name}"][number] for name in transform.names}
                 )
@@ -69,15 +70,18 @@ def normalise(pixels):
     return (pixels / 255 - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
 
 
+PAIRS = (Mixup, CutMix, MixupOrCutMix)
+
+
 def slow_pairs(augmented, images, draws):
     images = slow(augmented, images, draws)
     position, last = len(augmented.transforms) - 1, augmented.transforms[-1] if augmented.transforms else None
-    if not isinstance(last, Mixup | CutMix):
+    if not isinstance(last, PAIRS):
         return images
     drawn = {name: draws[f"{position}.{name}"] for name in last.names}
     mixed = images.clone()
     for number, partner in enumerate(drawn["partner"].tolist()):
-        if isinstance(last, Mixup):
+        if isinstance(last, Mixup) or (isinstance(last, MixupOrCutMix) and drawn["blend"] < 1):
             mixed[number] = drawn["share"] * images[number] + (1 - drawn["share"]) * images[partner]
         else:
             top, bottom, left, right = (int(drawn[name]) for name in ("top", "bottom", "left", "right"))
@@ -162,7 +166,7 @@ def test_cutout_may_hide_a_single_pixel():
     assert (Cutout(1).change(image, draws) == 0).nonzero()[:, :3].unique(dim=0).tolist() == [[0, 2, 1]]
 
 
-@pytest.mark.parametrize("pair", [Mixup(1.0), CutMix(), CutMix(0.3)])
+@pytest.mark.parametrize("pair", [Mixup(1.0), CutMix(), CutMix(0.3), MixupOrCutMix(1.0)])
 def test_labels_have_the_mass_of_their_images(pair):
     """Images of one colour per label: what is left of the own colour is the share of the own label."""
     augmented = Augmentation((pair,), (0.0,), (1 / 255,))

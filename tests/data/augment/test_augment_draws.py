@@ -15,6 +15,7 @@ from adaste.data.augment import (
     Cutout,
     Flip,
     Mixup,
+    MixupOrCutMix,
     RandomResizedCrop,
     generator,
     of_rank,
@@ -185,6 +186,20 @@ def test_boxes_of_cutmix_have_a_share_of_the_area_around_a_random_centre(alpha):
     for name, theirs in zip(("top", "bottom", "left", "right"), torch.tensor(plain).unbind(1), strict=True):
         ours, theirs = (ends.long().bincount(minlength=18).cumsum(0) / count for ends in (draws[f"0.{name}"], theirs))
         assert (ours - theirs).abs().max() < 2.25 * math.sqrt(2 / count)  # as for the boxes of the resized crop
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+def test_a_step_of_mixup_or_cutmix_is_one_of_the_two_with_the_numbers_it_draws_alone(rate):
+    either = draw(augmentation(MixupOrCutMix(1.0, 0.7, rate)), steps=4000, batch=2)
+    mixup, cutmix = (draw(augmentation(pair), steps=4000, batch=2) for pair in (Mixup(1.0), CutMix(0.7)))
+    cuts = either["0.blend"] == 1
+    assert float(cuts.float().mean()) == pytest.approx(rate, abs=0.03)
+    for name in ("0.top", "0.bottom", "0.left", "0.right", "0.share"):
+        assert torch.equal(either[name][cuts], cutmix[name][cuts])
+    assert torch.equal(either["0.share"][~cuts], mixup["0.share"][~cuts])
+    assert torch.equal(either["0.blend"][~cuts], mixup["0.share"][~cuts])
+    assert not either["0.bottom"][~cuts].any()
+    assert torch.equal(either["0.partner"], cutmix["0.partner"])
 
 
 def test_partners_are_permutations():

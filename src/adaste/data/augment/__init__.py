@@ -12,7 +12,7 @@ CUDA graph; a resumed run redraws the same epoch, and a rank takes its part of t
 """
 
 from adaste.data.augment.augmentation import Augmentation, of_rank, of_step
-from adaste.data.augment.pixels import CutMix, Cutout, Mixup, loss
+from adaste.data.augment.pixels import CutMix, Cutout, Mixup, MixupOrCutMix, loss
 from adaste.data.augment.spatial import CenterCrop, Crop, Flip, RandomResizedCrop
 from adaste.data.augment.transform import Batch, Epoch, Targets, Transform, generator, order_of_epoch, steps_of_epoch
 
@@ -26,6 +26,7 @@ __all__ = [
     "Epoch",
     "Flip",
     "Mixup",
+    "MixupOrCutMix",
     "RandomResizedCrop",
     "Targets",
     "Transform",

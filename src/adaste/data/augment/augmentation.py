@@ -181,6 +181,9 @@ def _check_transforms(transforms: tuple[Transform, ...]) -> None:
             f"got {transforms}"
         )
     if stages.count(KINDS.index(Pair)) > 1:
-        raise ValueError(f"one of Mixup and CutMix is possible (an image has one partner), got {transforms}")
+        raise ValueError(
+            "one of Mixup and CutMix is possible (an image has one partner), or MixupOrCutMix, which takes one of the "
+            f"two at every step, got {transforms}"
+        )
     if sum(isinstance(transform, RandomResizedCrop) for transform in transforms) > 1:
         raise ValueError(f"one RandomResizedCrop is possible (pixels are interpolated once), got {transforms}")

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from adaste._util.checks import require_count
-from adaste.data.augment.transform import Draws, Epoch, Size, Targets, Transform, require_number
+from adaste._util.checks import require, require_count
+from adaste.data.augment.transform import Draws, Epoch, Size, Targets, Transform, generator, require_number
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,36 @@ class CutMix(Pair):
         column = torch.arange(images.shape[2], device=images.device)[:, None]
         inside = (row >= draws["top"]) & (row < draws["bottom"]) & (column >= draws["left"]) & (column < draws["right"])
         return torch.where(inside, partners, images)
+
+
+@dataclass(frozen=True)
+class MixupOrCutMix(Pair):
+    """CutMix in a random part of the steps, `cutmix_rate`, and Mixup in the others."""
+
+    names: ClassVar[tuple[str, ...]] = (*CutMix.names, "blend")
+
+    mixup_alpha: float = 0.2
+    cutmix_alpha: float = 1.0
+    cutmix_rate: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("mixup_alpha", "cutmix_alpha"):
+            require_number(name, getattr(self, name), above=0)
+        require_number("cutmix_rate", self.cutmix_rate, least=0)
+        require("cutmix_rate", self.cutmix_rate, most=1)
+
+    def draw(self, epoch: Epoch, size: Size) -> Draws:
+        choice = generator(epoch.seed, epoch.number, f"choice of transform {epoch.position}")
+        cuts = torch.rand(epoch.steps, generator=choice) < self.cutmix_rate
+        cut, mixed = CutMix(self.cutmix_alpha).draw(epoch, size), Mixup(self.mixup_alpha).draw(epoch, size)
+        # Every step does both: one of the two with an empty box, or with all of the image, leaves it as it is.
+        box = {name: torch.where(cuts, cut[name], 0) for name in ("top", "bottom", "left", "right")}
+        share = torch.where(cuts, cut["share"], mixed["share"])
+        return {"partner": cut["partner"], "share": share, "blend": torch.where(cuts, 1, mixed["share"]), **box}
+
+    def mix(self, images: Tensor, partners: Tensor, draws: Draws) -> Tensor:
+        blended = torch.lerp(partners, images, draws["blend"])
+        return CutMix(self.cutmix_alpha).mix(blended, partners, draws)
 
 
 def loss(logits: Tensor, targets: Targets, label_smoothing: float = 0.0) -> Tensor:
