@@ -24,11 +24,11 @@ from typing import Any
 
 from adaste._util.files import write_atomically
 from adaste.paper.cells import OverSeeds
+from adaste.paper.families import setup
 from adaste.paper.figures import BESIDE_REAL, TITLES
 from adaste.paper.index import Run, collect
 from adaste.paper.report.cell_format import format_summary as cell_summary
 from adaste.paper.report.texts import grid_of_family
-from adaste.paper.setups import setup
 from adaste.paper.tables import TABLES, Table, family
 
 ROOT = Path(__file__).parents[1]

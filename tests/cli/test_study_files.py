@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adaste.cli.recipe_args import find_recipes
-from adaste.paper.setups import SETUPS
+from adaste.paper.families import SETUPS
 from adaste.paper.tables import FAMILIES
 from adaste.recipes.overrides import override
 from adaste.recipes.presets import recipe

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaste.paper.cells import Cell, OverSeeds, best_test_accuracy, cells_of, cells_of_one_length, hardware_of
+from adaste.paper.families import SETUPS
 from adaste.paper.index import Run
-from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES, Row
 from support.paper_runs import a_recipe, a_run
 

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
+from adaste.paper.families import SETUPS
 from adaste.paper.families.released import RELEASED
 from adaste.paper.figures import FIGURES, TITLES, Curve, Figure, Panel, curves_of, label, note_on_lengths
 from adaste.paper.index import Run
-from adaste.paper.setups import SETUPS
 from support.paper_runs import a_recipe, a_run
 
 PANEL = Panel(SETUPS["cifar10-resnet18"], "test_accuracy", ("bayesbinn", "adaste"))

@@ -8,8 +8,8 @@ from itertools import groupby
 import pytest
 
 from adaste.estimators.schedules import schedules_in
+from adaste.paper.families import SETUPS, setup
 from adaste.paper.figures import FIGURES
-from adaste.paper.setups import SETUPS, setup
 from adaste.paper.tables import FAMILIES, TABLES, CellId, cell_ids_of, family
 from adaste.recipes.presets import SETTINGS, recipe
 from adaste.recipes.recipe import Recipe

@@ -7,10 +7,10 @@ import pytest
 from adaste.data.augment import Mixup
 from adaste.estimators import AdaSTE, BayesBiNN, PrintedSlope, ReleasedSlope, StraightThrough
 from adaste.estimators.schedules import Cosine, Geometric
+from adaste.paper.families import SETUPS
 from adaste.paper.families.ours import ABLATION, OURS, TITLES
 from adaste.paper.families.printed import PAPER
 from adaste.paper.families.released import RELEASED
-from adaste.paper.setups import SETUPS
 from adaste.recipes.bases import SGD
 from support.paper_runs import a_recipe
 

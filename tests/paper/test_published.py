@@ -2,7 +2,7 @@
 
 import pytest
 
-from adaste.paper.setups import SETUPS
+from adaste.paper.families import SETUPS
 from adaste.paper.tables import ADDED, QUOTED, RERUN, TABLES, Published, Table, read_row
 
 V10, R10, V100, R100, TINY, NETTE = SETUPS

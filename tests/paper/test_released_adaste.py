@@ -7,7 +7,7 @@ import torch
 
 from adaste.estimators import AdaSTE, BayesBiNN, ReleasedSlope
 from adaste.estimators.schedules import Schedule
-from adaste.paper.setups import SETUPS
+from adaste.paper.families import SETUPS
 from adaste.recipes.bases import SGD
 from support.released import CIFAR_10_R, CIFAR_10_V, CIFAR_100_R, CIFAR_100_V, NETTE, TINY, every_setup, released
 

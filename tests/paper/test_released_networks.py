@@ -8,7 +8,7 @@ from torch import nn
 
 from adaste.models import ImageShape
 from adaste.optim.partition import binary_weights
-from adaste.paper.setups import SETUPS, Setup
+from adaste.paper.families import SETUPS, Setup
 from adaste.paper.tables import FAMILIES
 from adaste.recipes.recipe import Recipe
 

@@ -6,7 +6,7 @@ import pytest
 
 from adaste.estimators import ProxQuant
 from adaste.estimators.schedules import Linear, Schedule, Steps
-from adaste.paper.setups import SETUPS
+from adaste.paper.families import SETUPS
 from adaste.recipes.bases import Adam
 from support.released import CIFAR_10_R, every_setup, released
 

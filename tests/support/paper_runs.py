@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from adaste.paper.families import SETUPS
 from adaste.paper.index import Run
-from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, cell_ids_of
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import Result

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adaste.paper.setups import SETUPS
+from adaste.paper.families import SETUPS
 from adaste.recipes.recipe import Recipe
 from support.paper_runs import a_recipe
 

@@ -13,9 +13,8 @@ from adaste._util.serial import from_plain, parse_json, require_types
 from adaste.data import data_folder, is_own, survey
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Schedule
-from adaste.paper.families import Family
+from adaste.paper.families import Family, Setup, setup
 from adaste.paper.run_list import Task
-from adaste.paper.setups import Setup, setup
 from adaste.paper.tables import CellId, family
 from adaste.recipes.overrides import override
 from adaste.recipes.presets import RECIPES, Preset, own_setting, preset_named

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaste._util.serial import brief
-from adaste.paper.families import Family
+from adaste.paper.families import Family, Setup
 from adaste.paper.index import Run
-from adaste.paper.setups import Setup
 from adaste.paper.tables import Row, recipes_named
 from adaste.recipes.recipe import Recipe
 from adaste.training.records import best_tested

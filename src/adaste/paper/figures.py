@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from adaste.paper.families import Family
+from adaste.paper.families import SETUPS, Family, Setup
 from adaste.paper.index import Run
-from adaste.paper.setups import SETUPS, Setup
 from adaste.paper.tables import TABLES
 
 

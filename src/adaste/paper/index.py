@@ -10,8 +10,7 @@ from typing import Any
 
 from adaste import __version__
 from adaste._util.serial import UnknownKindError, require_types
-from adaste.paper.families import Family
-from adaste.paper.setups import Setup
+from adaste.paper.families import Family, Setup
 from adaste.paper.tables import CellId, cell_ids_of
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import Result, RunFolder

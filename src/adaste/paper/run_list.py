@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from adaste._util.checks import near
-from adaste.paper.families import Family
+from adaste.paper.families import SETUPS, Family, Setup
 from adaste.paper.families.released import RELEASED
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
-from adaste.paper.setups import SETUPS, Setup
 from adaste.paper.tables import TABLES, CellId, Table
 from adaste.recipes.recipe import Recipe
 from adaste.runs.study.schedule import Estimate

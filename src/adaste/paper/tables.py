@@ -12,11 +12,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from adaste._util.checks import near
-from adaste.paper.families import Family
+from adaste.paper.families import SETUPS, Family, Setup
 from adaste.paper.families.ours import ABLATION, OURS, TITLES
 from adaste.paper.families.printed import PAPER
 from adaste.paper.families.released import RELEASED
-from adaste.paper.setups import SETUPS, Setup
 from adaste.recipes.recipe import Recipe
 
 

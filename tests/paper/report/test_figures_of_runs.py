@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from adaste._util.packages import MissingPackageError
+from adaste.paper.families import SETUPS
 from adaste.paper.figures import FIGURES
 from adaste.paper.index import Collection, Run
 from adaste.paper.report.page import draw_all, drawings
-from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES
 from support.paper_runs import a_recipe, a_run
 

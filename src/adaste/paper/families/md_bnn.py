@@ -19,8 +19,7 @@ from adaste.estimators import (
     TanhMirror,
 )
 from adaste.estimators.schedules import Geometric, Schedule, Steps
-from adaste.paper.families import Make, assemble
-from adaste.paper.setups import Setup
+from adaste.paper.families import Make, Setup, assemble
 from adaste.recipes.bases import SGD, Adam
 from adaste.recipes.recipe import Recipe
 

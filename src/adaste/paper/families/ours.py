@@ -15,8 +15,7 @@ from types import MappingProxyType
 from adaste.data.augment import Mixup
 from adaste.estimators import AdaSTE, Estimator, StraightThrough
 from adaste.estimators.schedules import Schedule
-from adaste.paper.families import Family, Make
-from adaste.paper.setups import Setup
+from adaste.paper.families import Family, Make, Setup
 from adaste.recipes.bases import SGD
 from adaste.recipes.methods import (
     METHODS,

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from adaste.estimators import AdaSTE
 from adaste.estimators.schedules import Geometric
-from adaste.paper.families import Family
+from adaste.paper.families import Family, Setup
 from adaste.paper.families.ours import with_mixup
 from adaste.paper.families.released import RELEASED, bayes_binn_for
-from adaste.paper.setups import Setup
 from adaste.recipes.bases import SGD
 from adaste.recipes.methods import Plan
 from adaste.recipes.recipe import Recipe

@@ -27,7 +27,7 @@ from types import MappingProxyType
 
 from adaste.estimators import BayesBiNN, ProxQuant, SoftmaxMirror, TanhMirror
 from adaste.estimators.schedules import Steps
-from adaste.paper.families import Family, Make, assemble, plan_of
+from adaste.paper.families import Family, Make, Setup, assemble, plan_of
 from adaste.paper.families.md_bnn import (
     MD_SOFTMAX,
     MD_SOFTMAX_S,
@@ -40,7 +40,6 @@ from adaste.paper.families.md_bnn import (
     pmf_of_md_bnn,
 )
 from adaste.paper.families.ours import with_mixup
-from adaste.paper.setups import Setup
 from adaste.recipes.bases import SGD, Adam
 from adaste.recipes.methods import RELEASED_RATE, Plan, growing_pull, released_update
 from adaste.recipes.recipe import Recipe

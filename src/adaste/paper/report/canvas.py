@@ -12,11 +12,10 @@ from matplotlib.ticker import MaxNLocator
 
 from adaste.paper.cells import Cell, cells_of, cells_of_one_length
 from adaste.paper.drawing import in_style
-from adaste.paper.families import Family
+from adaste.paper.families import Family, Setup
 from adaste.paper.figures import Curve, Figure, Panel, curves_of, label, note_on_lengths
 from adaste.paper.index import Run
 from adaste.paper.report.cell_format import display_name, format_number, format_summary
-from adaste.paper.setups import Setup
 from adaste.paper.tables import QUOTED, RERUN, Table
 
 LOOK: Mapping[str, Any] = MappingProxyType(

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adaste.paper.cells import Cell, CustomRecipe, OverSeeds, cells_of, cells_of_one_length
-from adaste.paper.families import Family
+from adaste.paper.families import Family, Setup
 from adaste.paper.index import Run
-from adaste.paper.setups import Setup
 from adaste.paper.tables import Published, Row, Table
 
 NO_RECIPE, NO_RUN = "—", "missing"

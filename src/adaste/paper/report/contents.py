@@ -21,7 +21,7 @@ from adaste.paper.cells import (
     hardware_of,
     threads_of,
 )
-from adaste.paper.families import Family
+from adaste.paper.families import SETUPS, Family
 from adaste.paper.figures import (
     FIGURES,
     ILLUSTRATIONS,
@@ -35,7 +35,6 @@ from adaste.paper.figures import (
 from adaste.paper.index import Collection, Problem, Run
 from adaste.paper.mathematics.illustrations import PANELS
 from adaste.paper.report.cell_format import display_name, format_heading
-from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.recipes.methods import METHODS
 from adaste.training.records import best_tested

@@ -16,11 +16,11 @@ import adaste
 from adaste._util.files import write_atomically
 from adaste._util.packages import needs
 from adaste.paper.drawing import saved
+from adaste.paper.families import SETUPS
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.index import Collection, Run
 from adaste.paper.mathematics import drawings as mathematics
 from adaste.paper.report.contents import Plain, contents
-from adaste.paper.setups import SETUPS
 from adaste.paper.tables import FAMILIES, TABLES
 
 STYLES = ("colours.css", "page.css", "controls.css", "tables.css", "charts.css", "sheets.css", "screens.css")

@@ -8,7 +8,7 @@ from itertools import groupby
 from types import MappingProxyType
 
 from adaste.paper.cells import Cell, CustomRecipe, best_test_accuracy, cells_of, custom_recipes_of
-from adaste.paper.families import Family
+from adaste.paper.families import Family, Setup
 from adaste.paper.index import Collection, Run
 from adaste.paper.report.cell_format import (
     ABOUT_OTHERS,
@@ -21,7 +21,6 @@ from adaste.paper.report.cell_format import (
     format_heading,
     plural,
 )
-from adaste.paper.setups import Setup
 from adaste.paper.tables import TABLES, Row, Table
 
 
