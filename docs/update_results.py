@@ -321,7 +321,7 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
 
 def main() -> None:
     """Write what has changed."""
-    from adaste.paper.drawing import saved
+    from adaste.paper.drawing import render_figure
     from adaste.paper.report.canvas import LOOK
     from adaste.paper.report.page import drawings
 
@@ -330,7 +330,7 @@ def main() -> None:
         write_atomically(page, updated(page.read_text(), runs).encode())
     for name, drawing in drawings(runs):
         if name in PICTURES:
-            write_atomically(ROOT / "docs" / "pictures" / f"{name}.svg", saved(drawing, "svg", LOOK))
+            write_atomically(ROOT / "docs" / "pictures" / f"{name}.svg", render_figure(drawing, "svg", LOOK))
 
 
 if __name__ == "__main__":

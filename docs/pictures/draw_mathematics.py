@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from adaste._util.files import write_atomically
-from adaste.paper.drawing import saved
+from adaste.paper.drawing import render_figure
 from adaste.paper.mathematics.drawings import FIGURES, LOOK
 
 FOLDER = Path(__file__).parent
 
 for name, draw in FIGURES.items():
-    content = saved(draw(), "svg", LOOK)
+    content = render_figure(draw(), "svg", LOOK)
     write_atomically(FOLDER / f"{name}.svg", content)
     print(f"{name}.svg  {len(content) / 1000:.0f} kB")

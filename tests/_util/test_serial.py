@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste._util.serial import added, brief, digest, from_json, from_plain, require_types, to_json, to_plain
+from adaste._util.serial import brief, digest, from_json, from_plain, later_field, require_types, to_json, to_plain
 from adaste.estimators.schedules import Cosine, Geometric, Steps
 from adaste.models import VGG, ResNet
 from adaste.recipes.registry import ADMITTED
@@ -115,7 +115,7 @@ def test_a_class_may_gain_a_field_and_what_it_described_keeps_its_digest():
 def test_a_gained_field_is_written_only_where_it_differs_from_its_default():
     @dataclass(frozen=True)
     class Longer(Leaf):
-        more: int = added(3)
+        more: int = later_field(3)
 
     Longer.__name__ = "Leaf"
     assert to_json(Longer(number=0.5)) == to_json(Leaf(number=0.5))

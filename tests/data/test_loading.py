@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from adaste.data import SOURCES, DataError, available, data_folder, load, source_named, subset
+from adaste.data import SOURCES, DataError, available, data_folder, find_source, load, subset
 from adaste.data.cache import FOLDER
 from adaste.data.folders import read_square
 from support.archives import (
@@ -282,7 +282,7 @@ def test_missing_data_says_what_is_expected_what_is_there_and_how_to_get_it(tmp_
 @pytest.mark.parametrize("name", ["cifar", "folder:", "folder:x", "folder:4", "folder:99999", "cifar10:96"])
 def test_other_names_are_refused(name, tmp_path):
     with pytest.raises(DataError, match=name):
-        source_named(name)
+        find_source(name)
 
 
 def test_a_subset_has_the_chosen_images_and_is_a_copy(tmp_path):

@@ -187,4 +187,4 @@ def test_optimizer_gives_a_parameter_the_numbers_of_its_slot_from_its_first_elem
     estimator = adaste.BinaryConnect(Noise(4))
     optimizer = adaste.LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=estimator)
     *_, part = parts_in(optimizer.param_groups, optimizer.state)
-    assert part.placed(estimator).noise == Noise(4, parameter=2, first_element=0)
+    assert part.specialise(estimator).noise == Noise(4, parameter=2, first_element=0)

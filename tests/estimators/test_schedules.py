@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste._util.serial import added, describe
+from adaste._util.serial import describe, later_field
 from adaste.estimators.schedules import (
     Constant,
     Cosine,
@@ -322,7 +322,7 @@ def test_different_configurations_have_different_descriptions():
 @dataclasses.dataclass(frozen=True)
 class Grown:
     old: int = 1
-    new: int = added(2)
+    new: int = later_field(2)
 
 
 def test_a_field_that_a_class_has_gained_is_described_only_where_it_differs_from_its_default():

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="figures are optional")
 from matplotlib.figure import Figure
 
-from adaste.paper.drawing import saved
+from adaste.paper.drawing import render_figure
 
 
 @pytest.mark.parametrize("level", [logging.NOTSET, logging.DEBUG])
@@ -18,7 +18,7 @@ def test_what_other_libraries_log_is_as_before_after_a_figure_was_saved(level: i
     try:
         figure = Figure()
         figure.subplots().set_title("some text")
-        assert saved(figure, "pdf", {}).startswith(b"%PDF")
+        assert render_figure(figure, "pdf", {}).startswith(b"%PDF")
         assert logger.level == level
     finally:
         logger.setLevel(before)

@@ -9,8 +9,8 @@ import torch
 from torch.optim import Optimizer
 
 from adaste.estimators.schedules import now
-from adaste.optim.state import like_shard
-from adaste.optim.step import EagerStep, averaged
+from adaste.optim.state import shard_like
+from adaste.optim.step import EagerStep, average_gradient
 
 
 def literal_step(base: Optimizer, moments: list[Any], parts: list[Any]) -> None:
@@ -20,13 +20,13 @@ def literal_step(base: Optimizer, moments: list[Any], parts: list[Any]) -> None:
         weight = part.weight.to(part.latent.dtype)
         grad = part.grad.to(part.latent.dtype)
         if part.average is not None:
-            average, mass = averaged(grad, part.average, part.mass, now(method.averaging))
+            average, mass = average_gradient(grad, part.average, part.mass, now(method.averaging))
             part.average.copy_(part.keep(part.average, average))
             part.mass.copy_(part.keep(part.mass, mass))
             grad = average
         part.latent.copy_(method.estimator.carry(part.latent, weight))
         slope = method.estimator.gradient(grad, part.latent, weight)
-        part.owner.grad = like_shard(part.keep(0.0, slope), part.owner)
+        part.owner.grad = shard_like(part.keep(0.0, slope), part.owner)
     base.step()
     base.zero_grad()
     for part, old in zip(parts, before, strict=True):

@@ -127,14 +127,14 @@ def test_a_run_that_failed_leaves_the_reason_until_it_goes_on(tmp_path) -> None:
 
 
 def test_the_reason_is_one_line_without_the_folder(tmp_path, monkeypatch) -> None:
-    with pytest.raises(ValueError), RunFolder(tmp_path).reporting_failure():
+    with pytest.raises(ValueError), RunFolder(tmp_path).report_failure():
         raise ValueError(f"{tmp_path}/checkpoints is damaged\nand more")
     assert (tmp_path / "problem.txt").read_text() == "checkpoints is damaged\n"
     monkeypatch.chdir(tmp_path.parent)
-    with pytest.raises(ValueError), RunFolder(Path(tmp_path.name)).reporting_failure():
+    with pytest.raises(ValueError), RunFolder(Path(tmp_path.name)).report_failure():
         raise ValueError(f"{tmp_path}/checkpoints is damaged")  # told by its whole path
     assert RunFolder(tmp_path).read_problem() == "checkpoints is damaged"
-    with pytest.raises(RuntimeError), RunFolder(tmp_path).reporting_failure():
+    with pytest.raises(RuntimeError), RunFolder(tmp_path).report_failure():
         raise RuntimeError
     assert RunFolder(tmp_path).read_problem() == "RuntimeError"
 

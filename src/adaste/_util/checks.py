@@ -71,16 +71,16 @@ def require_finite(name: str, value: float) -> None:
 def require_kind(name: str, value: Any, kind: type, *, optional: bool = False) -> None:
     """Check that `value` is an instance of `kind`, or None where that is allowed."""
     if not (isinstance(value, kind) or (optional and value is None)):
-        raise ValueError(f"{name} must be {with_article(kind.__name__)}{' or None' if optional else ''}, got {value!r}")
+        raise ValueError(f"{name} must be {add_article(kind.__name__)}{' or None' if optional else ''}, got {value!r}")
 
 
-def with_article(name: str) -> str:
+def add_article(name: str) -> str:
     """Return a class's name with "a" or "an" before it; one that begins with two capitals is spelt: an SGD, a VGG."""
     vowels = "AEFHILMNORSX" if name[:2].isupper() else "AEIO"
     return f"{'an' if name[0] in vowels else 'a'} {name}"
 
 
-def near(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """Return the known names that look like `name`, as the end of an error message; empty if none does."""
     originals = {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.lower(), originals, n=3, cutoff=0.4)
@@ -102,11 +102,11 @@ def no_match(role: str, pattern: object, names: Iterable[str]) -> ValueError:
     known = dict.fromkeys(part for name in names for part in (name, *_with_modules(name)))
     return ValueError(
         f"the {role} pattern {pattern!r} matches none of the {len(names)} parameters, nor a module that holds some"
-        f"{near(pattern, known) if isinstance(pattern, str) else ''}; there are {listed(names)}"
+        f"{suggest(pattern, known) if isinstance(pattern, str) else ''}; there are {list_names(names)}"
     )
 
 
-def listed(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """Return names as a message shows them: the first few, and how many more there are."""
     names = list(names)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""

@@ -14,7 +14,7 @@ class MissingPackageError(ImportError):
 
 
 @contextmanager
-def needs(package: str, *, extra: str, purpose: str) -> Iterator[None]:
+def require_package(package: str, *, extra: str, purpose: str) -> Iterator[None]:
     """Turn an ImportError of the block into an error that names the purpose, the package and how to install it."""
     try:
         yield

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from adaste._util.checks import near, with_article
+from adaste._util.checks import add_article, suggest
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ _NAMES: Mapping[Any, str] = types.MappingProxyType(
     {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
 )
 _ADDED = "added"
-"""In the metadata of a field, by `added`."""
+"""In the metadata of a field, by `later_field`."""
 _LARGEST = 2**63
 
 DEEPEST = 50
@@ -36,7 +36,7 @@ class UnknownKindError(ValueError):
         self.kind = kind
 
 
-def added(default: T) -> T:
+def later_field(default: T) -> T:
     """Return a field that a class gained later: `describe` contains it only if it differs from its default.
 
     So what was described before the class had it is described alike, and can be read where the class lacks it.
@@ -75,7 +75,7 @@ def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any,
     """
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if isinstance(kind, str) and kind in admitted and not admits(expected, admitted[kind]):
-        raise ValueError(f"{_name_place(where)} must be {describe_type(expected)}, got {with_article(kind)}")
+        raise ValueError(f"{_name_place(where)} must be {describe_type(expected)}, got {add_article(kind)}")
     if isinstance(kind, str) and kind not in admitted:
         known = suggest_classes(kind, expected, admitted)
         raise UnknownKindError(kind, f"{_name_place(where)} is of an unknown kind {kind!r}{known}")
@@ -190,7 +190,7 @@ def admits(hint: Any, kind: type) -> bool:
 def suggest_classes(name: str, hint: Any, admitted: Mapping[str, type]) -> str:
     """Return the classes that an annotation admits as the end of an error message, those like `name` first."""
     known = [other for other, kind in admitted.items() if hint is not Any and admits(hint, kind)]
-    return f"{near(name, known)} (there are: {', '.join(known)})" if known else near(name, admitted)
+    return f"{suggest(name, known)} (there are: {', '.join(known)})" if known else suggest(name, admitted)
 
 
 def describe_type(hint: Any) -> str:
@@ -205,7 +205,7 @@ def describe_type(hint: Any) -> str:
         if others == [Ellipsis]:
             return f"a list, each of it {describe_type(first)}"
         return f"a list of {1 + len(others)}: {', '.join(describe_type(part) for part in (first, *others))}"
-    return _NAMES.get(hint) or with_article(hint.__name__)
+    return _NAMES.get(hint) or add_article(hint.__name__)
 
 
 def _elements_fit(value: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
@@ -228,18 +228,18 @@ def _make_object(plain: dict[str, Any], admitted: Mapping[str, type], where: str
     if not isinstance(kind, str):
         raise ValueError(f'{_name_place(where)} must name its class, {{"kind": ...}}, got {_shorten(plain)}')
     if kind not in admitted:
-        raise UnknownKindError(kind, f"{_name_place(where)} is of an unknown kind {kind!r}{near(kind, admitted)}")
+        raise UnknownKindError(kind, f"{_name_place(where)} is of an unknown kind {kind!r}{suggest(kind, admitted)}")
     hints = field_types(admitted[kind])
     given = {name: part for name, part in plain.items() if name != "kind"}
     for name in given:
         if name not in hints:
             place = _join_path(where, name)
-            raise ValueError(f"{place} is no field of {kind}{near(name, hints)} (fields: {', '.join(hints)})")
+            raise ValueError(f"{place} is no field of {kind}{suggest(name, hints)} (fields: {', '.join(hints)})")
     for field in dataclasses.fields(admitted[kind]):
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and field.name not in given:
             raise ValueError(
-                f"{_join_path(where, field.name)} is missing: {with_article(kind)} needs it{near(field.name, given)}"
+                f"{_join_path(where, field.name)} is missing: {add_article(kind)} needs it{suggest(field.name, given)}"
             )
     parts = {
         name: from_plain(part, admitted, expected=hints[name], where=_join_path(where, name))

@@ -28,10 +28,10 @@ class StoppedError(Exception):
 
 
 @contextmanager
-def listening(always: Collection[int] = ()) -> Iterator[Heard]:
+def listen_for_stop(always: Collection[int] = ()) -> Iterator[Heard]:
     """Record Ctrl-C, SIGTERM and the end of a terminal during the block; a second one ends the process at once.
 
-    `always` and what happens outside of the main thread are as for `handling`.
+    `always` and what happens outside of the main thread are as for `handle_signals`.
     """
     heard = Heard()
 
@@ -39,12 +39,12 @@ def listening(always: Collection[int] = ()) -> Iterator[Heard]:
         heard.number = number
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
-    with handling(hear, always):
+    with handle_signals(hear, always):
         yield heard
 
 
 @contextmanager
-def handling(hear: Callable[[int], None], always: Collection[int] = ()) -> Iterator[None]:
+def handle_signals(hear: Callable[[int], None], always: Collection[int] = ()) -> Iterator[None]:
     """Call `hear` with the number of each request to stop during the block; afterwards all is as before.
 
     Ignored signals stay so (a terminal's end does not reach a process started with nohup), but for the signals that

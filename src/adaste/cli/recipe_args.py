@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from adaste._util.checks import near, require_count
+from adaste._util.checks import require_count, suggest
 from adaste._util.serial import from_plain, parse_json, require_types
 from adaste.data import data_folder, is_own, survey
 from adaste.estimators.noise import Noise
@@ -17,7 +17,7 @@ from adaste.paper.families import Family, Setup, setup
 from adaste.paper.run_list import Task
 from adaste.paper.tables import CellId, family
 from adaste.recipes.overrides import override
-from adaste.recipes.presets import RECIPES, Preset, own_setting, preset_named
+from adaste.recipes.presets import RECIPES, Preset, find_preset, own_setting
 from adaste.recipes.recipe import RECIPE_CLASSES, Recipe
 from adaste.runs.study.schedule import Estimate
 
@@ -80,7 +80,7 @@ class Cells(_Entry):
         for method in self.methods:
             if method not in source.makers:
                 raise ValueError(
-                    f"methods: family {self.family} has no {method!r}{near(method, source.makers)}; "
+                    f"methods: family {self.family} has no {method!r}{suggest(method, source.makers)}; "
                     f"it has {', '.join(source.makers)}"
                 )
         for where, method in product(map(setup, self.setups), self.methods):
@@ -233,8 +233,8 @@ def _from_file(path: Path, plain: Any, settings: Sequence[str]) -> tuple[str, Re
 def _preset(name: str, data: Path | None) -> Preset:
     own = name.partition("-")[0]
     if not is_own(own):
-        return preset_named(name)
-    return preset_named(name, {own: own_setting(own, *survey(own, data))})
+        return find_preset(name)
+    return find_preset(name, {own: own_setting(own, *survey(own, data))})
 
 
 def _in_a_name(data: str, folder: Path | None) -> str:

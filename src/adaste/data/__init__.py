@@ -4,7 +4,7 @@ from adaste.data.dataset import DataError, Dataset, Split, subset
 from adaste.data.download import Download
 from adaste.data.folders import ClassFolders
 from adaste.data.layout import Archive, Content, Layout, Part, Source, part_from_arrays
-from adaste.data.loading import available, data_folder, get, is_own, load, source_named, survey
+from adaste.data.loading import available, data_folder, find_source, get, is_own, load, survey
 from adaste.data.sources import SOURCES
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
     "Split",
     "available",
     "data_folder",
+    "find_source",
     "get",
     "is_own",
     "load",
     "part_from_arrays",
-    "source_named",
     "subset",
     "survey",
 ]

@@ -37,7 +37,7 @@ def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Da
     pixels: the shorter side resized, the middle of the longer one kept. Fewer images than published are accepted, and
     their number reported.
     """
-    source, place = source_named(name), data_folder(folder)
+    source, place = find_source(name), data_folder(folder)
     layout, root = _find_or_extract(source, place, progress=progress)
     caches = cache_folder(place)
     recipe = {"format": FORMAT, "name": name, "layout": type(layout).__name__, **layout.options()}
@@ -59,7 +59,7 @@ def available(folder: Path | None = None) -> list[tuple[Source, Path | None]]:
 
 def get(name: str, folder: Path | None = None, *, progress: bool = False) -> Path:
     """Download a data set from its publisher into the data folder. Return the archive, or the folder of its files."""
-    source, place = source_named(name), data_folder(folder)
+    source, place = find_source(name), data_folder(folder)
     if not source.downloads:
         raise DataError(f"{name} is not downloaded: it needs {_expected(source)}")
     fetched = [fetch(download, place, progress=progress) for download in source.downloads]
@@ -73,12 +73,12 @@ def is_own(name: str) -> bool:
 
 def survey(name: str, folder: Path | None = None) -> tuple[int, int]:
     """Return the number of the user's own training images, and their side once they are decoded."""
-    layout, root = _find_or_extract(source_named(name), data_folder(folder), progress=False)
+    layout, root = _find_or_extract(find_source(name), data_folder(folder), progress=False)
     assert isinstance(layout, ClassFolders)  # the one layout of images of one's own
     return layout.survey(root)
 
 
-def source_named(name: str) -> Source:
+def find_source(name: str) -> Source:
     """Return the source of a name, which may contain the size of the user's own images: `folder:96`."""
     if name in SOURCES:
         return SOURCES[name]

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from adaste._util.checks import require, require_kind
-from adaste.estimators.base import Estimator, signed
+from adaste.estimators.base import Estimator, start_latents
 from adaste.estimators.maps import DoubleWell, ForwardMap, choose, same_sign, sign
 from adaste.estimators.schedules import Scheduled, now
 
@@ -290,7 +290,7 @@ class AdaSTE(Estimator):
         return self._well
 
     def latent(self, weight: Tensor) -> Tensor:
-        return signed(weight, self.start)
+        return start_latents(weight, self.start)
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         return self.well(self._in_units(latent))

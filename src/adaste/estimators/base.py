@@ -304,7 +304,7 @@ class Estimator(ABC):
         return transform(drawing, lambda part: part.along(axis) if isinstance(part, Oriented) else part)
 
 
-def signed(weight: Tensor, size: float | None) -> Tensor:
+def start_latents(weight: Tensor, size: float | None) -> Tensor:
     """Return latents of one size with the signs of the weights, or a copy of the weights if no size is given."""
     return weight.clone() if size is None else sign(weight) * size
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from adaste._util.checks import require, require_kind
-from adaste.estimators.base import Estimator, signed
+from adaste.estimators.base import Estimator, start_latents
 from adaste.estimators.maps import choose
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Scheduled, now
@@ -62,21 +62,21 @@ class BayesBiNN(Estimator):
         require("start", self.start, above=0, optional=True)
 
     def latent(self, weight: Tensor) -> Tensor:
-        return signed(weight, self.start)
+        return start_latents(weight, self.start)
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
-        return torch.tanh(self._drawn(latent) / now(self.temperature))
+        return torch.tanh(self._draw(latent) / now(self.temperature))
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
         temperature = now(self.temperature)
         sharp = temperature < SHARP
-        of_sample = choose(sharp, lambda: 1 - weight**2, lambda: _variance(self._drawn(latent) / temperature))
+        of_sample = choose(sharp, lambda: 1 - weight**2, lambda: _variance(self._draw(latent) / temperature))
         of_mean = choose(sharp, lambda: 1 - torch.tanh(latent) ** 2, lambda: _variance(latent))
         spread = (of_sample + 1e-10) / temperature
         scale = self.train_size * spread / (of_mean + 1e-10)
         return scale * grad + latent - self.prior
 
-    def _drawn(self, latent: Tensor) -> Tensor:
+    def _draw(self, latent: Tensor) -> Tensor:
         """Return the latent with its noise, theta + delta: the same at every call within a step."""
         return latent if self.noise is None else latent + torch.logit(self.noise.uniform(latent)) / 2
 

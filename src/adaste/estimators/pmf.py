@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from adaste._util.checks import require
-from adaste._util.serial import added
+from adaste._util.serial import later_field
 from adaste.estimators.base import Estimator, from_two_levels, to_two_levels
 from adaste.estimators.schedules import Scheduled, now
 
@@ -37,7 +37,7 @@ class PMF(Estimator):
 
     beta: Scheduled = 1.0
     released: bool = False
-    original: bool = added(False)
+    original: bool = later_field(False)
 
     def __post_init__(self) -> None:
         require("beta", self.beta, above=0)

@@ -167,18 +167,18 @@ class Scaled(Estimator):
         return self.estimator.latent(weight)
 
     def carry(self, latent: Tensor, weight: Tensor) -> Tensor:
-        return self.estimator.carry(latent, _unscaled(weight, self._scale(latent)))
+        return self.estimator.carry(latent, _unscale(weight, self._scale(latent)))
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
         scale = self._scale(latent, carried=True)
-        return self.estimator.gradient(scale * grad, latent, _unscaled(weight, scale))
+        return self.estimator.gradient(scale * grad, latent, _unscale(weight, scale))
 
     def settle(self, latent: Tensor, weight: Tensor) -> Tensor:
-        return self.estimator.settle(latent, _unscaled(weight, self._scale(latent, carried=True)))
+        return self.estimator.settle(latent, _unscale(weight, self._scale(latent, carried=True)))
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         scale = self._scale(latent)
-        return scale * self.estimator.weight(latent, _unscaled(previous, scale))
+        return scale * self.estimator.weight(latent, _unscale(previous, scale))
 
     def position(self, latent: Tensor) -> Tensor:
         return self.estimator.position(latent)
@@ -196,6 +196,6 @@ class Scaled(Estimator):
         return self.scale.of(self.extent(latent, carried=carried))
 
 
-def _unscaled(weight: Tensor, scale: Scalar) -> Tensor:
+def _unscale(weight: Tensor, scale: Scalar) -> Tensor:
     # By a tensor always: CUDA divides by a number as it multiplies by its reciprocal, which rounds otherwise.
     return weight / (scale if isinstance(scale, Tensor) else weight.new_full((), scale))

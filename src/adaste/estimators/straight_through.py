@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from adaste._util.checks import require, require_kind
-from adaste.estimators.base import Estimator, signed
+from adaste.estimators.base import Estimator, start_latents
 from adaste.estimators.maps import sign
 from adaste.estimators.noise import Noise
 
@@ -72,7 +72,7 @@ class StraightThrough(Estimator):
         require("start", self.start, above=0, optional=True)
 
     def latent(self, weight: Tensor) -> Tensor:
-        return signed(weight, self.start)
+        return start_latents(weight, self.start)
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
         return sign(latent) if self.noise is None else round_at_random(latent, self.noise)

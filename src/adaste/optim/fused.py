@@ -19,7 +19,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 from adaste._util.warnings import warn_user
 from adaste.estimators.schedules import Scalar, Schedule, now
 from adaste.optim.state import base_settings, local
-from adaste.optim.step import Method, Moment, Part, TwoMoments, averaged, two_moments
+from adaste.optim.step import Method, Moment, Part, TwoMoments, average_gradient, two_moments
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Rule:
 
 def sgd(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tensor, State]:
     """Return a step of torch.optim.SGD after its first: buf <- m buf + (1 - dampening) d, theta <- theta - lr buf."""
-    grad = _decayed(latent, grad, h)
+    grad = _decay(latent, grad, h)
     if not h["momentum"]:
         return latent - h["lr"] * grad, {}
     buffer = h["momentum"] * state["momentum_buffer"] + (1 - h["dampening"]) * grad
@@ -51,7 +51,7 @@ def adam(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tenso
     """Return a step of torch.optim.Adam: theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
     if h.get("decoupled_weight_decay"):
         return adamw(latent, grad, state, h)
-    return _adam(latent, _decayed(latent, grad, h), state, h)
+    return _adam(latent, _decay(latent, grad, h), state, h)
 
 
 def adamw(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tensor, State]:
@@ -62,7 +62,7 @@ def adamw(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tens
 
 def rmsprop(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Tensor, State]:
     """Return a step of torch.optim.RMSprop: theta <- theta - lr d / (sqrt(v) + eps)."""
-    grad = _decayed(latent, grad, h)
+    grad = _decay(latent, grad, h)
     kept = {"step": state["step"] + 1, "square_avg": h["alpha"] * state["square_avg"] + (1 - h["alpha"]) * grad * grad}
     variance = kept["square_avg"]
     if h["centered"]:
@@ -74,7 +74,7 @@ def rmsprop(latent: Tensor, grad: Tensor, state: State, h: Settings) -> tuple[Te
     return latent - h["lr"] * direction, kept
 
 
-def _decayed(latent: Tensor, grad: Tensor, h: Settings) -> Tensor:
+def _decay(latent: Tensor, grad: Tensor, h: Settings) -> Tensor:
     grad = -grad if h["maximize"] else grad
     return grad + h["weight_decay"] * latent if h["weight_decay"] else grad
 
@@ -139,7 +139,7 @@ def fused_step(
     for state, part in zip(states, parts, strict=True):
         method, after = moments[part.moment]
         weight = part.weight.to(part.latent.dtype)
-        grad = _averaged_in_place(part, method)
+        grad = _average_in_place(part, method)
         start = method.estimator.carry(part.latent, weight)
         slope = method.estimator.gradient(grad, start, weight)
         moved, advanced = rule.advance(start, slope, state, settings[part.group])
@@ -160,18 +160,18 @@ def own_copy(function: Callable[P, T]) -> Callable[P, T]:
     return cast("Callable[P, T]", FunctionType(known.__code__.replace(), known.__globals__, known.__name__))
 
 
-def compiled(function: Callable[..., T], steps: int | Tensor) -> Callable[..., T]:
+def compile_for(function: Callable[..., T], steps: int | Tensor) -> Callable[..., T]:
     """Return `function` compiled for one optimizer, whose count of steps is where its parameters are."""
     # The parameters are independent of each other: on a GPU a few kernels can serve them all. On CPUs torch 2.6 fails.
     on_gpu = isinstance(steps, Tensor) and steps.is_cuda
     return torch.compile(own_copy(function), fullgraph=True, dynamic=False, options={"combo_kernels": on_gpu})
 
 
-def _averaged_in_place(part: Part, method: Method) -> Tensor:
+def _average_in_place(part: Part, method: Method) -> Tensor:
     grad = cast("Tensor", part.grad).to(part.latent.dtype)
     if part.average is None or part.mass is None:
         return grad
-    average, mass = averaged(grad, part.average, part.mass, now(method.averaging))
+    average, mass = average_gradient(grad, part.average, part.mass, now(method.averaging))
     part.average.copy_(part.keep(part.average, average))
     part.mass.copy_(part.keep(part.mass, mass))
     return average
@@ -209,7 +209,7 @@ class CompiledStep:
         if not self._schedules.admit(schedules):
             return two_moments(schedules, steps)
         if self._evaluate is None:
-            self._evaluate = compiled(two_moments, steps)
+            self._evaluate = compile_for(two_moments, steps)
         return self._evaluate(schedules, steps)
 
     def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[Part]) -> bool:
@@ -241,7 +241,7 @@ class CompiledStep:
             {name: local(base.state[each.owner][name]) for name in rule.needs(settings[each.group])} for each in parts
         ]
         if self.fused is None:
-            self.fused = compiled(fused_step, steps)
+            self.fused = compile_for(fused_step, steps)
         from torch._dynamo.exc import BackendCompilerFailed  # the compiler is loaded by now
 
         # Backwards: the gradients that were checked last are still in the cache.

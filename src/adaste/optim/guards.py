@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from adaste._util.checks import near, require, with_article
+from adaste._util.checks import add_article, require, suggest
 from adaste._util.warnings import warn_user
 from adaste.estimators import Estimator
 from adaste.estimators.base import OutputAxis
@@ -193,12 +193,12 @@ def check_base(base: Any) -> None:
     """Raise TypeError if `base` cannot make the base optimizer; it is not called yet."""
     if isinstance(base, Optimizer):
         raise TypeError(
-            f"{_BASE}; got {with_article(type(base).__name__)} that is made already, for other parameters than the "
+            f"{_BASE}; got {add_article(type(base).__name__)} that is made already, for other parameters than the "
             f"latents: give functools.partial({type(base).__name__}, lr=...)"
         )
     if not callable(base):
         known = (name for name, kind in vars(torch.optim).items() if isinstance(kind, type))
-        raise TypeError(f"{_BASE}; got {base!r}{near(base, known) if isinstance(base, str) else ''}")
+        raise TypeError(f"{_BASE}; got {base!r}{suggest(base, known) if isinstance(base, str) else ''}")
     try:
         inspect.signature(base).bind([])
     except TypeError as error:
@@ -214,7 +214,7 @@ def check_made(made: Any, latents: Iterable[Sequence[Tensor]]) -> None:
     wanted = [[id(latent) for latent in group] for group in latents]
     if [[id(latent) for latent in group["params"]] for group in made.param_groups] != wanted:
         raise ValueError(
-            f"{_BASE}; it made {with_article(type(made).__name__)} of other parameters than those it was given, so the "
+            f"{_BASE}; it made {add_article(type(made).__name__)} of other parameters than those it was given, so the "
             "latents would not be trained: pass on its argument, and not model.parameters()"
         )
 

@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
-from torch._compile import _disable_dynamo as untraced
+from torch._compile import _disable_dynamo as disable_dynamo
 from torch.optim import Optimizer
 
 from adaste._util.warnings import warn_user
@@ -29,9 +29,9 @@ from adaste.optim.guards import (
 from adaste.optim.norm_statistics import MOST_BATCHES, norms_in_use, reestimate_norms
 from adaste.optim.state import (
     adopt,
+    apply_hooks,
     base_group,
     base_state,
-    changed_by,
     check_state,
     first_state,
     forget_gathered,
@@ -51,15 +51,16 @@ from adaste.optim.step import (
     Method,
     Moment,
     Part,
+    assign_moments,
     dense_grad,
     moments_at,
     parts_in,
-    placed_moments,
     two_moments,
 )
 
-# torch's compiler would drop what a method writes into attributes, as a count of steps: `untraced` ones are called as
-# they are. This decorator of torch's own optimizers loads the compiler, which takes seconds, at the first call only.
+# torch's compiler would drop writes of a method into attributes, as a count of steps: methods with `disable_dynamo` are
+# called as they are. This decorator of torch's own optimizers loads the compiler, which takes seconds, at the first
+# call only.
 
 
 class LatentOptimizer(Optimizer):
@@ -166,7 +167,7 @@ class LatentOptimizer(Optimizer):
         """
         for parameter, estimator in self._with_estimators(self._parameters()):
             if estimator.binary:
-                yield parameter.exported(estimator) >= 0
+                yield parameter.export(estimator) >= 0
 
     @torch.no_grad()
     def is_soft(self) -> bool:
@@ -177,7 +178,7 @@ class LatentOptimizer(Optimizer):
         """
         # One after the other: they may lie on several devices.
         return any(
-            not torch.equal(parameter.weight, parameter.exported(estimator))
+            not torch.equal(parameter.weight, parameter.export(estimator))
             for parameter, estimator in self._with_estimators(self._parameters())
         )
 
@@ -216,7 +217,7 @@ class LatentOptimizer(Optimizer):
     def step(self, closure: None = None) -> None: ...
     @overload
     def step(self, closure: Callable[[], float]) -> float: ...
-    @untraced
+    @disable_dynamo
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Make one step of all parameters that have a gradient; a latent without one does not move.
 
@@ -308,7 +309,7 @@ class LatentOptimizer(Optimizer):
         finally:
             self._put_back(kept, model, rounded=nested)
 
-    @untraced
+    @disable_dynamo
     def check_gradients(self) -> None:
         """Wait for the GPU, and raise if a step met a gradient that is not finite.
 
@@ -350,7 +351,7 @@ class LatentOptimizer(Optimizer):
                 for index, group in enumerate(self.param_groups)
             ],
         }
-        return changed_by(self._optimizer_state_dict_post_hooks, self, packed)
+        return apply_hooks(self._optimizer_state_dict_post_hooks, self, packed)
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -367,7 +368,7 @@ class LatentOptimizer(Optimizer):
             RuntimeError: Inside `binarized`.
         """
         check_not_rounded(self._rounded, "load_state_dict()")
-        state_dict = changed_by(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
+        state_dict = apply_hooks(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
         groups, saved = state_dict["param_groups"], states_in_order(state_dict)
         parameters = list(self._parameters())
         named = [(each.name, self.state[each.parameter]) for each in parameters]
@@ -418,9 +419,9 @@ class LatentOptimizer(Optimizer):
         """Yield each parameter with its method at the current step."""
         for parameter in parameters:
             estimator = at_step(self.param_groups[parameter.group]["estimator"], self._steps)
-            yield parameter, parameter.placed(estimator)
+            yield parameter, parameter.specialise(estimator)
 
-    @untraced
+    @disable_dynamo
     def _warn_of_old_statistics(self, model: nn.Module | None) -> None:
         """Warn once that running statistics of BatchNorm are not those of the rounded weights."""
         if model is None or self._rounded or self._warned_of_statistics or self.steps == self._reestimated_at:
@@ -434,7 +435,7 @@ class LatentOptimizer(Optimizer):
                 "warning, give no model: binarized()"
             )
 
-    @untraced
+    @disable_dynamo
     @torch.no_grad()
     def _kept_weights(self, model: nn.Module | None) -> list[tuple[Part, Tensor]]:
         """Return all weights with copies of them, before others are written for a while."""
@@ -445,14 +446,14 @@ class LatentOptimizer(Optimizer):
             warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))
         return [(each, each.weight.clone()) for each in parameters]
 
-    @untraced
+    @disable_dynamo
     @torch.no_grad()
     def _round_weights(self) -> None:
         self._rounded = True
         for parameter, estimator in self._with_estimators(self._parameters()):
-            parameter.weight.copy_(parameter.exported(estimator))
+            parameter.weight.copy_(parameter.export(estimator))
 
-    @untraced
+    @disable_dynamo
     @torch.no_grad()
     def _put_back(self, kept: list[tuple[Part, Tensor]], model: nn.Module | None, *, rounded: bool) -> None:
         self._rounded = rounded
@@ -473,7 +474,7 @@ class LatentOptimizer(Optimizer):
         parts = [each._replace(grad=grad, norm=norm) for each, grad, norm in zip(moving, grads, norms, strict=True)]
         methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
         moments = moments_at(methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
-        return placed_moments(parts, moments)
+        return assign_moments(parts, moments)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return base_group(group, self._latents_of(group))

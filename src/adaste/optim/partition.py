@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
-from adaste._util.checks import listed, matches, no_match
+from adaste._util.checks import list_names, matches, no_match
 from adaste._util.warnings import warn_user
 from adaste.estimators import FullPrecision
 from adaste.estimators.base import FIRST, OutputAxis
@@ -191,7 +191,7 @@ def _left_real(
     for parameter, matrix in matrices.items():
         if parameter in trained and parameter not in known and not matrix.expected:
             reasons.setdefault(matrix.real, []).append(trained[parameter])
-    told = "; ".join(f"{listed(names)} ({reason})" for reason, names in reasons.items())
+    told = "; ".join(f"{list_names(names)} ({reason})" for reason, names in reasons.items())
     return f"; these weight matrices stay real: {told}" if told else ""
 
 

@@ -46,7 +46,7 @@ def forget_gathered(model: nn.Module | None) -> None:
                 part.reshard()
 
 
-def like_shard(part: Tensor, whole: Tensor) -> Tensor:
+def shard_like(part: Tensor, whole: Tensor) -> Tensor:
     """Return `part` as a tensor distributed like `whole` (`part` may have further trailing dimensions)."""
     if not is_shard(whole):
         return part
@@ -162,9 +162,9 @@ def new_state(weight: Tensor, estimator: Estimator, averaging: float | Schedule)
     """Return the state of a new parameter: its latent, and the average of its gradients if one is kept."""
     part = local(weight.detach())
     part = part.to(torch.promote_types(part.dtype, torch.float32))
-    state: dict[str, Tensor] = {"latent": nn.Parameter(like_shard(estimator.latent(part), weight))}
+    state: dict[str, Tensor] = {"latent": nn.Parameter(shard_like(estimator.latent(part), weight))}
     if averaging != 0:
-        state["average"] = like_shard(torch.zeros_like(part), weight)
+        state["average"] = shard_like(torch.zeros_like(part), weight)
         state["mass"] = torch.zeros((), dtype=part.dtype, device=part.device)
     return state
 
@@ -219,7 +219,7 @@ def states_in_order(state_dict: dict[str, Any]) -> list[dict[str, Any]]:
     return [state_dict["state"].get(name, {}) for group in state_dict["param_groups"] for name in group["params"]]
 
 
-def changed_by(
+def apply_hooks(
     hooks: Mapping[int, Callable[[Optimizer, dict[str, Any]], dict[str, Any] | None]],
     optimizer: Optimizer,
     state_dict: dict[str, Any],

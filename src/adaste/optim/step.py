@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from adaste.estimators import Estimator
 from adaste.estimators.base import FIRST, OutputAxis, Piece
 from adaste.estimators.schedules import Scalar, Schedule, Scheduled, at_step, now, schedules_in
-from adaste.optim.state import first_element, like_shard, local
+from adaste.optim.state import first_element, local, shard_like
 
 SMALL = 2**17
 """Elements of a block on a CPU: what is computed from them stays in the cache of one core."""
@@ -73,7 +73,7 @@ class Part(NamedTuple):
     def moves(self) -> bool:
         return self.parameter.grad is not None
 
-    def placed(self, estimator: Estimator) -> Estimator:
+    def specialise(self, estimator: Estimator) -> Estimator:
         """Return the estimator with the random numbers and the output channels of this parameter."""
         return estimator.on_parameter(self.slot, first_element(self.parameter), self.axis)
 
@@ -104,7 +104,7 @@ class Part(NamedTuple):
             average=None if self.average is None else _vector(self.average),
         )
 
-    def exported(self, estimator: Estimator) -> Tensor:
+    def export(self, estimator: Estimator) -> Tensor:
         """Return the weights of this parameter as they would be exported."""
         return estimator.binarize(self.latent, self.weight.to(self.latent.dtype)).to(self.weight.dtype)
 
@@ -149,7 +149,7 @@ def dense_grad(part: Part) -> Tensor:
     return grad.to_dense() if grad.is_sparse else grad
 
 
-def placed_moments(parts: Sequence[Part], groups: Sequence[Moment]) -> tuple[list[Moment], list[Part]]:
+def assign_moments(parts: Sequence[Part], groups: Sequence[Moment]) -> tuple[list[Moment], list[Part]]:
     """Return moments, and parts that know theirs.
 
     A part has the moment of its group, one for each other place of output channels in it, or one's own if its method
@@ -163,7 +163,7 @@ def placed_moments(parts: Sequence[Part], groups: Sequence[Moment]) -> tuple[lis
         if place is None:
             place = len(moments)
             moments.append(
-                Moment(*(replace(each, estimator=part.placed(each.estimator)) for each in groups[part.group]))
+                Moment(*(replace(each, estimator=part.specialise(each.estimator)) for each in groups[part.group]))
             )
             if not draws[part.group]:
                 shared[part.group, part.axis] = place
@@ -186,18 +186,18 @@ def moments_at(methods: list[Method], step: int | Tensor, evaluate: TwoMoments) 
     return [Moment(at_step(method, step, at_once), at_step(method, following, after)) for method in methods]
 
 
-def averaged(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple[Tensor, Tensor]:
+def average_gradient(grad: Tensor, average: Tensor, mass: Tensor, rate: Scalar) -> tuple[Tensor, Tensor]:
     """Return the exponential average of the gradient and its mass, free of bias at every step, also where the rate
     changes.
 
         mass    <- rate mass + (1 - rate)
         average <- average + (g - average) (1 - rate) / mass
     """
-    mass = advanced_mass(mass, rate)
+    mass = advance_mass(mass, rate)
     return average + (grad - average) * ((1 - rate) / mass), mass
 
 
-def advanced_mass(mass: Tensor, rate: Scalar) -> Tensor:
+def advance_mass(mass: Tensor, rate: Scalar) -> Tensor:
     """Return the mass of an average after one more gradient."""
     return rate * mass + (1 - rate)
 
@@ -233,18 +233,18 @@ class EagerStep:
                 yield Block(moments[part.moment], [part])
         for same in alike.values():
             on_cpu = same[0].latent.device.type == "cpu"
-            for some in _packed(same, SMALL if on_cpu else LARGE):
+            for some in _pack(same, SMALL if on_cpu else LARGE):
                 pieces = [Piece(part.weight.shape, part.axis, part.weight.numel()) for part in some]
                 moment = Moment(
                     *(replace(each, estimator=each.estimator.on_pieces(pieces)) for each in moments[same[0].group])
                 )
                 vectors = [part.as_vector() for part in some]
                 if on_cpu and vectors[0].latent.numel() > SMALL:
-                    yield from self._divided(moment, vectors[0])
+                    yield from self._divide(moment, vectors[0])
                 else:
                     yield Block(moment, vectors)
 
-    def _divided(self, moment: Moment, part: Part) -> Iterator["Block"]:
+    def _divide(self, moment: Moment, part: Part) -> Iterator["Block"]:
         """Yield blocks that are pieces of one part, which get their places in the gradient of its latent."""
         grad = cast("Tensor", part.grad)
         tensors = part.weight, part.latent, grad, part.average
@@ -283,16 +283,16 @@ class Block:
         latent, weight = self._latent(), self._weight()
         grad = _read([cast("Tensor", part.grad) for part in self._parts]).to(latent.dtype)
         if self._parts[0].norm is not None:
-            self._finite = self._expanded([cast("Tensor", part.norm) for part in self._parts], torch.isfinite)
+            self._finite = self._expand([cast("Tensor", part.norm) for part in self._parts], torch.isfinite)
             self._before = latent.clone() if len(self._parts) == 1 else latent
         if self._parts[0].average is not None:
-            grad = self._averaged(grad, now(method.averaging))
+            grad = self._average(grad, now(method.averaging))
         start = method.estimator.carry(latent, weight)
         if start is not latent:
             _write([part.latent for part in self._parts], start)
         # Here and not in backward: the slope is not linear, it must see the gradient of the whole batch.
         slope = method.estimator.gradient(grad, start, weight)
-        slope = self._kept(0.0, slope)
+        slope = self._keep(0.0, slope)
         if self._slope is None:
             for part, own in zip(self._parts, _split(slope, [part.latent for part in self._parts]), strict=True):
                 _give(part, own)
@@ -304,7 +304,7 @@ class Block:
         latent, weight = self._latent(), self._weight()
         settled = self._moment.now.estimator.settle(latent, weight)
         if self._before is not None:
-            settled = self._kept(self._before, settled)
+            settled = self._keep(self._before, settled)
         if settled is not latent:
             _write([part.latent for part in self._parts], settled)
         _write([part.weight for part in self._parts], self._moment.after.estimator.weight(settled, weight))
@@ -315,19 +315,19 @@ class Block:
     def _weight(self) -> Tensor:
         return _read([part.weight for part in self._parts]).to(self._parts[0].latent.dtype)
 
-    def _averaged(self, grad: Tensor, rate: Scalar) -> Tensor:
+    def _average(self, grad: Tensor, rate: Scalar) -> Tensor:
         averages = [cast("Tensor", part.average) for part in self._parts]
         old = _read(averages)
         masses = [cast("Tensor", part.mass) for part in self._parts]
-        new = old + (grad - old) * self._expanded(masses, lambda mass: (1 - rate) / mass)
-        _write(averages, self._kept(old, new))
+        new = old + (grad - old) * self._expand(masses, lambda mass: (1 - rate) / mass)
+        _write(averages, self._keep(old, new))
         return new
 
-    def _kept(self, old: Tensor | float, new: Tensor) -> Tensor:
+    def _keep(self, old: Tensor | float, new: Tensor) -> Tensor:
         """Return `new`, but `old` in parameters whose gradient is not finite."""
         return new if self._finite is None else torch.where(self._finite, new, old)
 
-    def _expanded(self, numbers: Sequence[Tensor], function: Callable[[Tensor], Tensor]) -> Tensor:
+    def _expand(self, numbers: Sequence[Tensor], function: Callable[[Tensor], Tensor]) -> Tensor:
         """Return a function of numbers that belong to the parts, so that it broadcasts to their elements."""
         if len(numbers) == 1:
             return function(numbers[0])
@@ -343,7 +343,7 @@ def _give(part: Part, slope: Tensor) -> None:
     like = local(part.owner)
     if slope.dim() != like.dim():
         slope = slope.as_strided(like.shape, like.stride(), slope.storage_offset())
-    part.owner.grad = like_shard(slope, part.owner)
+    part.owner.grad = shard_like(slope, part.owner)
 
 
 def _advance_masses(moments: Sequence[Moment], parts: Sequence[Part]) -> None:
@@ -355,14 +355,14 @@ def _advance_masses(moments: Sequence[Moment], parts: Sequence[Part]) -> None:
     for same in alike.values():
         masses = [cast("Tensor", part.mass) for part in same]
         old = torch.stack(masses)
-        new = advanced_mass(old, now(moments[same[0].group].now.averaging))
+        new = advance_mass(old, now(moments[same[0].group].now.averaging))
         if same[0].norm is not None:
             norms = torch.stack([cast("Tensor", part.norm) for part in same])
             new = torch.where(norms.isfinite(), new, old)
         torch._foreach_copy_(masses, new.unbind())
 
 
-def _packed(parts: Iterable[Part], most: int) -> Iterator[list[Part]]:
+def _pack(parts: Iterable[Part], most: int) -> Iterator[list[Part]]:
     """Yield parts in order, as many at a time as have `most` elements together, or a single one with more."""
     some: list[Part] = []
     count = 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adaste._util.checks import near
+from adaste._util.checks import suggest
 from adaste._util.serial import field_types
 from adaste.packed.graph import Graph
 from adaste.packed.nodes import OPERATIONS, Array, Node, Pair
@@ -128,7 +128,7 @@ def _parse_object(plain: Any, keys: tuple[str, ...], what: str, optional: list[s
         raise ValueError(f"{what} must be a JSON object, got {shorten(plain)}")
     for key in plain:
         if key not in keys:
-            raise ValueError(f"{what} has an unknown key {shorten(key)}{near(key[:50], keys)}")
+            raise ValueError(f"{what} has an unknown key {shorten(key)}{suggest(key[:50], keys)}")
     for key in keys:
         if key not in plain and key not in (optional or ()):
             raise ValueError(f"{what} lacks the key {key!r}")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste._util.packages import needs
+from adaste._util.packages import require_package
 from adaste.packed.graph import INPUT, Graph
 from adaste.packed.nodes import (
     Add,
@@ -77,7 +77,7 @@ def to_onnx(graph: Graph) -> bytes:
 
 def require_onnx() -> Any:
     """Return the package onnx. Raise MissingPackageError if it is not installed."""
-    with needs("onnx", extra="onnx", purpose="ONNX"):
+    with require_package("onnx", extra="onnx", purpose="ONNX"):
         import onnx
     return onnx
 
@@ -269,6 +269,6 @@ def _reader(quantization: Any, images: NDArray[np.float32]) -> Any:
 
 
 def _require_quantization() -> Any:
-    with needs("onnxruntime", extra="onnx", purpose="8-bit ONNX"):
+    with require_package("onnxruntime", extra="onnx", purpose="8-bit ONNX"):
         from onnxruntime import quantization
     return quantization

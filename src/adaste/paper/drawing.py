@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from adaste._util.packages import needs
+from adaste._util.packages import require_package
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,18 +35,18 @@ NO_DATES: Mapping[str, dict[str, Any]] = MappingProxyType({"svg": {"Date": None}
 
 
 @contextmanager
-def in_style(look: Mapping[str, Any]) -> Iterator[None]:
+def use_style(look: Mapping[str, Any]) -> Iterator[None]:
     """Inside, matplotlib draws in the common style and this look, the sizes and weights that suit a kind of figure."""
-    with needs("matplotlib", extra="demo", purpose="a figure"):
+    with require_package("matplotlib", extra="demo", purpose="a figure"):
         import matplotlib.style
     with matplotlib.style.context({**STYLE, **look}, after_reset=True):
         yield
 
 
-def saved(figure: "Figure", ending: str, look: Mapping[str, Any]) -> bytes:
+def render_figure(figure: "Figure", ending: str, look: Mapping[str, Any]) -> bytes:
     """A figure as the content of a file; in its look, because ticks are made only now."""
     content = io.BytesIO()
-    with in_style(look), _errors_alone("fontTools"):  # which warns of the dates in matplotlib's own fonts
+    with use_style(look), _errors_alone("fontTools"):  # which warns of the dates in matplotlib's own fonts
         figure.savefig(content, format=ending, metadata=NO_DATES[ending])
     return content.getvalue()
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from adaste._util.checks import near
+from adaste._util.checks import suggest
 from adaste.paper.families import SETUPS, Family, Setup
 from adaste.paper.families.released import RELEASED
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
@@ -100,7 +100,7 @@ def _parts(target: str, families: Sequence[Family], epochs: int | None) -> Itera
     if target not in targets():
         known = (*ILLUSTRATIONS, *targets())
         raise ValueError(
-            f"there is nothing named {target!r} to reproduce{near(target, known)}; there are {', '.join(targets())}"
+            f"there is nothing named {target!r} to reproduce{suggest(target, known)}; there are {', '.join(targets())}"
         )
     for table in TABLES.values():
         if target in (table.name, EVERYTHING):
@@ -134,7 +134,7 @@ def _chosen(what: str, wanted: Sequence[str], there: set[str]) -> set[str]:
         found = {name} & there or {one for one in there if one.startswith(f"{name}-")}
         if not found:
             raise ValueError(
-                f"there is no {what} {name!r} here{near(name, there)}; there are {', '.join(_in_order(there))}"
+                f"there is no {what} {name!r} here{suggest(name, there)}; there are {', '.join(_in_order(there))}"
             )
         chosen |= found
     return chosen

@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from adaste._util.checks import near
+from adaste._util.checks import suggest
 from adaste.paper.families import SETUPS, Family, Setup
 from adaste.paper.families.ours import ABLATION, OURS, TITLES
 from adaste.paper.families.printed import PAPER
@@ -180,7 +180,7 @@ TABLES = MappingProxyType(
 def family(name: str) -> Family:
     """Return the family of that name. Raise ValueError if there is none."""
     if name not in FAMILIES:
-        raise ValueError(f"there is no family {name!r}{near(name, FAMILIES)}; families are {', '.join(FAMILIES)}")
+        raise ValueError(f"there is no family {name!r}{suggest(name, FAMILIES)}; families are {', '.join(FAMILIES)}")
     return FAMILIES[name]
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from adaste._util.checks import near
+from adaste._util.checks import suggest
 from adaste._util.serial import describe_type, field_types, fits, from_plain, parse_json, suggest_classes, to_plain
 from adaste.recipes.recipe import Recipe
 from adaste.recipes.registry import ADMITTED
@@ -90,7 +90,7 @@ def _fields_of(owner: Any, assignments: Sequence[_Assignment]) -> dict[str, Any]
 def _suggest_fields(owner: Any, name: str) -> str:
     """Return the fields that may be meant, as the end of a message: those of this name further inside first."""
     inside = ", ".join(path for path in _paths(owner) if path.endswith(f".{name}"))
-    alike = near(name, field_types(type(owner)))
+    alike = suggest(name, field_types(type(owner)))
     if not inside:
         return alike
     return f"; near it: {inside}{alike.replace('; near it: ', ', ')}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from adaste._util.checks import near
+from adaste._util.checks import suggest
 from adaste.data.augment import Crop, Flip, RandomResizedCrop, Transform
 from adaste.models import MLP, VGG, Network, ResNet
 from adaste.recipes.methods import METHODS, NamedMethod, Plan
@@ -125,16 +125,16 @@ RECIPES = presets(SETTINGS)
 
 def recipe(name: str, *, epochs: int | None = None, seed: int = 0) -> Recipe:
     """Return the recipe of that name, for another number of epochs than usual if one is given."""
-    return preset_named(name).make(epochs).with_seed(seed)
+    return find_preset(name).make(epochs).with_seed(seed)
 
 
-def preset_named(name: str, settings: Mapping[str, Setting] = SETTINGS) -> Preset:
+def find_preset(name: str, settings: Mapping[str, Setting] = SETTINGS) -> Preset:
     """Return the recipe of that name without its length, among those for some data."""
     known = RECIPES if settings is SETTINGS else presets(settings)
     if name not in known:
         networks = dict.fromkeys(network for setting in settings.values() for network in setting.networks)
         raise ValueError(
-            f"there is no recipe {name!r}{near(name, known)}. Names are <data>-<network>-<method>: data "
+            f"there is no recipe {name!r}{suggest(name, known)}. Names are <data>-<network>-<method>: data "
             f"{', '.join(settings)}; networks {', '.join(networks)}; methods {', '.join(METHODS)}. "
             "`adaste list recipes` shows the combinations"
         )

@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 
 from adaste._util import serial
 from adaste._util.checks import require, require_count
-from adaste._util.serial import added
+from adaste._util.serial import later_field
 from adaste.data.augment import Augmentation, Transform
 from adaste.estimators import Estimator
 from adaste.estimators.noise import Noise
@@ -67,13 +67,13 @@ class Recipe:
     batch: int = 128
     augmentation: tuple[Transform, ...]
     label_smoothing: float = 0.0
-    distillation: Distillation | None = added(None)
+    distillation: Distillation | None = later_field(None)
     holdout: int = 0
     precision: str = "bfloat16"
     sync_norm: bool = False
     norm_batches: int = 50
-    norm_always: bool = added(False)
-    average_last: int = added(0)
+    norm_always: bool = later_field(False)
+    average_last: int = later_field(0)
     evaluate_every: int = 1
     seed: int = 0
 

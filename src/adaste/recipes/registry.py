@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from adaste import estimators, models
-from adaste._util.checks import with_article
+from adaste._util.checks import add_article
 from adaste._util.packages import Registry
 from adaste.data import augment
 from adaste.estimators import maps, noise, schedules
@@ -44,7 +44,7 @@ def _check_class(kind: type, name: str, found: Any) -> str:
         return f"{name} must be a frozen dataclass, whose fields are its settings"
     if getattr(found, "__abstractmethods__", None):
         missing = ", ".join(sorted(found.__abstractmethods__))
-        return f"{with_article(name)} cannot be made, it lacks {missing}"
+        return f"{add_article(name)} cannot be made, it lacks {missing}"
     return ""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from adaste._util.checks import near, require_count, require_kind
+from adaste._util.checks import require_count, require_kind, suggest
 from adaste._util.warnings import warn_user
 from adaste.estimators import FanIn, Scaled
 from adaste.estimators.scaled import Scale
@@ -107,7 +107,7 @@ def setup(
     require_count("examples", examples, least=1)
     require_kind("scale", scale, Scale)
     if method not in METHODS:
-        raise ValueError(f"there is no method {method!r}{near(str(method), METHODS)}. Methods: {', '.join(METHODS)}")
+        raise ValueError(f"there is no method {method!r}{suggest(str(method), METHODS)}. Methods: {', '.join(METHODS)}")
     optimizer, scheduler = assemble(
         model,
         METHODS[method].treat(Plan.of_steps(steps, examples)),

@@ -136,7 +136,7 @@ class RunFolder:
     # One process at a time.
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the folder's lock. Raise TakenError if another process has it."""
         with self.lock_file.open("w") as lock:
             if not try_lock(lock):
@@ -146,7 +146,7 @@ class RunFolder:
     def is_taken(self) -> bool:
         """Return whether a process holds the folder's lock now."""
         try:
-            with self.alone():
+            with self.lock():
                 return False
         except TakenError:
             return True
@@ -234,7 +234,7 @@ class RunFolder:
     # Why a run failed: else nobody could tell it from one that is being made.
 
     @contextmanager
-    def reporting_failure(self) -> Iterator[None]:
+    def report_failure(self) -> Iterator[None]:
         """Write an error that is raised inside to the folder, after removing that of an earlier start."""
         self.forget_problem()
         try:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Protocol
 
-from adaste._util.packages import needs
+from adaste._util.packages import require_package
 from adaste.training.records import Record
 from adaste.training.trainer import Training
 
@@ -46,7 +46,7 @@ class TensorBoard(Silent):
     """An observer that writes a scalar per number and epoch into `folder`; needs the package tensorboard."""
 
     def __init__(self, folder: Path) -> None:
-        with needs("tensorboard", extra="tensorboard", purpose="an observer for TensorBoard"):
+        with require_package("tensorboard", extra="tensorboard", purpose="an observer for TensorBoard"):
             from torch.utils.tensorboard import SummaryWriter
         self._folder, self._make = folder, SummaryWriter
         self._writer: Any = None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from adaste._util.checks import require, require_count
-from adaste._util.signals import Heard, StoppedError, listening
+from adaste._util.signals import Heard, StoppedError, listen_for_stop
 from adaste.data import Dataset, is_own
 from adaste.recipes.recipe import Recipe
 from adaste.runs.checkpoint import Checkpoints, load
@@ -88,7 +88,7 @@ def run(
     steps_of_recipe(recipe, dataset, world)  # an error, before anything is written, where its batch does not suit
     files = RunFolder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with files.alone() if world.leads else nullcontext():
+    with files.lock() if world.leads else nullcontext():
         if world.leads:
             files.claim(recipe)
         finished: Result | None = world.from_leader(files.read_result())
@@ -97,7 +97,7 @@ def run(
             observer.says(f"{folder} is finished: last epoch {finished.last_accuracy:.2f} %")
             return finished
         on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-        reporting = files.reporting_failure() if world.leads else nullcontext()
+        reporting = files.report_failure() if world.leads else nullcontext()
         with reporting, on_device, algorithms(options.deterministic, device):
             return _Run(recipe, files, dataset, device, world, options, observer).go()
 
@@ -142,7 +142,7 @@ class _Run:
         if self.world.leads:
             self._write_beginning()
             self.observer.begins(self.training, self.story.records)
-        with listening() as self.heard:
+        with listen_for_stop() as self.heard:
             try:
                 for record in self.training.run(self._after_step, self._keep_if_best):
                     self._take(record)

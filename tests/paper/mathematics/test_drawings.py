@@ -9,14 +9,14 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from adaste._util.packages import MissingPackageError
-from adaste.paper.drawing import saved
+from adaste.paper.drawing import render_figure
 from adaste.paper.mathematics import drawings
 
 pytestmark = pytest.mark.slow
 
 
 def svg(figure: Figure) -> bytes:
-    return saved(figure, "svg", drawings.LOOK)
+    return render_figure(figure, "svg", drawings.LOOK)
 
 
 @pytest.fixture(scope="module", params=drawings.FIGURES, ids=str)

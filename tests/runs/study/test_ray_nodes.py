@@ -92,7 +92,7 @@ def test_a_node_waits_for_the_folder_of_a_run_that_is_still_ending(
     freed = list[float]()
 
     def hold() -> None:
-        with RunFolder(tmp_path).alone():
+        with RunFolder(tmp_path).lock():
             held.set()
             time.sleep(0.6)
             freed.append(time.monotonic())

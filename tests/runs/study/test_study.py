@@ -269,7 +269,7 @@ def test_a_study_says_nothing_in_a_folder_where_another_process_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = job_of_a_child_that("exit 1", tmp_path, monkeypatch)
-    with RunFolder(mine.folder).alone():
+    with RunFolder(mine.folder).lock():
         (status,) = Study([mine], Processes()).run(lambda statuses: None)
     assert status.state is State.FAILED
     assert RunFolder(mine.folder).read_problem() is None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from adaste._util.checks import near
+from adaste._util.checks import suggest
 from adaste.estimators import Estimator
 from adaste.models import VGG, Network, ResNet
 from adaste.recipes.bases import Base
@@ -72,7 +72,7 @@ SETUPS = MappingProxyType(
 def setup(name: str) -> Setup:
     """Return the setup of that name. Raise ValueError if there is none."""
     if name not in SETUPS:
-        raise ValueError(f"there is no setting {name!r}{near(name, SETUPS)}; settings are {', '.join(SETUPS)}")
+        raise ValueError(f"there is no setting {name!r}{suggest(name, SETUPS)}; settings are {', '.join(SETUPS)}")
     return SETUPS[name]
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from adaste.estimators.maps import DoubleWell, Tanh
-from adaste.paper.drawing import in_style
+from adaste.paper.drawing import use_style
 from adaste.paper.mathematics import drift, illustrations, mirror, relaxation
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ LOOK: Mapping[str, Any] = MappingProxyType(
 """For up to three panels in a row, which a page shows at less than their size."""
 
 
-@in_style(LOOK)
+@use_style(LOOK)
 def adaptive_slopes() -> "Figure":
     """The paper's figure 1: chord and tangent of tanh in three cases."""
     cases = illustrations.adaptive_slopes()
@@ -47,7 +47,7 @@ def adaptive_slopes() -> "Figure":
     return figure
 
 
-@in_style(LOOK)
+@use_style(LOOK)
 def map_curves() -> "Figure":
     """The paper's figure 2: the double-well map for three values of mu."""
     figure, (axes,) = _figure(r"forward map $w^* = s(\theta)$ for $\alpha = 1/100$", size=(6.4, 4.0))
@@ -60,7 +60,7 @@ def map_curves() -> "Figure":
     return figure
 
 
-@in_style(LOOK)
+@use_style(LOOK)
 def mirror_descent() -> "Figure":
     """The two maps tanh is split into, and the metric, for several shifts."""
     figure, (outer, inner, metric) = _figure(
@@ -82,7 +82,7 @@ def mirror_descent() -> "Figure":
     return figure
 
 
-@in_style(LOOK)
+@use_style(LOOK)
 def relaxed_objective() -> "Figure":
     """The relaxed loss of binary weights, its local model, and what the local model leaves out."""
     figure, (relaxed, model, slopes) = _figure(
@@ -96,7 +96,7 @@ def relaxed_objective() -> "Figure":
     return figure
 
 
-@in_style(LOOK)
+@use_style(LOOK)
 def steepest_spacing() -> "Figure":
     """The slope over the spacing for one well, and what the recommended spacing can cost."""
     figure, (slopes, ratios) = _figure(
@@ -115,7 +115,7 @@ def steepest_spacing() -> "Figure":
     return figure
 
 
-@in_style(LOOK)
+@use_style(LOOK)
 def noise_drift() -> "Figure":
     """The expected update of the printed rule under noise, and what it does to one weight."""
     mean = -0.1

@@ -25,7 +25,7 @@ from torch import Tensor
 from adaste._util.checks import require, require_count
 from adaste.estimators import AdaSTE, Estimator, StraightThrough
 from adaste.estimators.maps import sign
-from adaste.optim.step import averaged
+from adaste.optim.step import average_gradient
 
 
 def density(z: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ def follow(rule: Rule, gradients: Tensor, start: Tensor) -> Tensor:
     average, mass = torch.zeros_like(start), torch.zeros((), dtype=start.dtype)
     for step, grad in enumerate(gradients):
         latent = latents[step]
-        average, mass = averaged(grad, average, mass, rule.averaging)
+        average, mass = average_gradient(grad, average, mass, rule.averaging)
         weight = rule.estimator.weight(latent, latent)
         latents[step + 1] = latent - rule.lr * rule.estimator.gradient(average, latent, weight)
     return latents

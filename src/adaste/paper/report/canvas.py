@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from adaste.paper.cells import Cell, cells_of, cells_of_one_length
-from adaste.paper.drawing import in_style
+from adaste.paper.drawing import use_style
 from adaste.paper.families import Family, Setup
 from adaste.paper.figures import Curve, Figure, Panel, curves_of, label, note_on_lengths
 from adaste.paper.index import Run
@@ -60,7 +60,7 @@ def draw_figure(figure: Figure, family: Family, runs: Sequence[Run]) -> Drawing 
     if not any(curve.count for curve in every):
         return None
     lines = math.ceil(len(panels) / 2)
-    with in_style(LOOK):
+    with use_style(LOOK):
         drawing = Drawing(figsize=(9.6, 0.7 + 4.0 * lines), layout="constrained")
         for axes, (panel, curves) in zip(drawing.subplots(lines, 2, squeeze=False).flat, panels, strict=True):
             _draw_panel(axes, panel, curves, every)
@@ -127,7 +127,7 @@ def draw_overview(table: Table, setup: Setup, runs: Sequence[Run]) -> Drawing | 
     }
     if not found:
         return None
-    with in_style(LOOK):
+    with use_style(LOOK):
         drawing = Drawing(figsize=(7.6, 1.5 + 0.36 * len(methods)), layout="constrained")
         axes = drawing.subplots()
         published = _draw_published(axes, table, setup, methods)
@@ -236,7 +236,7 @@ def draw_ablation(table: Table, runs: Sequence[Run]) -> Drawing | None:
     if not made:
         return None
     colour, mark = FAMILY_LOOKS[family.name]
-    with in_style(LOOK):
+    with use_style(LOOK):
         drawing = Drawing(figsize=(7.6, 1.1 + 0.34 * len(cells)), layout="constrained")
         axes = drawing.subplots()
         for height, cell in enumerate(cells):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import adaste
 from adaste._util.files import write_atomically
-from adaste._util.packages import needs
-from adaste.paper.drawing import saved
+from adaste._util.packages import require_package
+from adaste.paper.drawing import render_figure
 from adaste.paper.families import SETUPS
 from adaste.paper.figures import FIGURES, ILLUSTRATIONS
 from adaste.paper.index import Collection, Run
@@ -98,7 +98,7 @@ def draw_all(collection: Collection, folder: Path) -> list[Path]:
         for name, drawing in named:
             for ending in ENDINGS:
                 path = folder / f"{name}.{ending}"
-                write_atomically(path, saved(drawing, ending, look))
+                write_atomically(path, render_figure(drawing, ending, look))
                 written.append(path)
     return written
 
@@ -130,6 +130,6 @@ def drawings(runs: Sequence[Run]) -> Iterator[tuple[str, "Drawing"]]:
 
 def _canvas() -> ModuleType:
     """Return the module that draws; a report without figures must not need matplotlib."""
-    with needs("matplotlib", extra="demo", purpose="a figure"):
+    with require_package("matplotlib", extra="demo", purpose="a figure"):
         from adaste.paper.report import canvas
     return canvas

@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Any
 
 from adaste._util.checks import require, require_count
-from adaste._util.packages import needs
-from adaste._util.signals import listening
+from adaste._util.packages import require_package
+from adaste._util.signals import listen_for_stop
 from adaste.runs.folder import RunFolder
 from adaste.runs.study.processes import NO_VARIABLES, Child, Ending
 from adaste.runs.study.study import Job
@@ -77,7 +77,7 @@ def make(work: Work, board: Any) -> Made:
     where interrupts are ignored. Other signals let it save, too, and then kill this process: Ray starts the run on
     another node.
     """
-    with listening(always=(signal.SIGINT,)) as heard, _folder_for(work) as folder:
+    with listen_for_stop(always=(signal.SIGINT,)) as heard, _folder_for(work) as folder:
         shared = folder == work.folder
         files = RunFolder(folder)
         # A run whose node was lost may still be ending. If it does not, the child will say so.
@@ -136,7 +136,7 @@ def connected(address: str) -> Iterator[Any]:
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    with needs("ray", extra="ray", purpose="a study on a cluster"):
+    with require_package("ray", extra="ray", purpose="a study on a cluster"):
         import ray
     if ray.is_initialized():
         raise RuntimeError("this process is connected to Ray already: call ray.shutdown() before")

@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from adaste._util.signals import handling
+from adaste._util.signals import handle_signals
 from adaste.data import is_own
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import Result, RunFolder
@@ -151,7 +151,7 @@ class Study:
         A run that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP let the runs save; a second one kills.
         """
         # The end of a terminal, too, would leave the runs behind, unless it was said (nohup) that all should go on.
-        with handling(self._signals.append):
+        with handle_signals(self._signals.append):
             try:
                 while True:
                     self._stop_if_asked()
