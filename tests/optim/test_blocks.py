@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from contextlib import nullcontext
 from functools import partial
 from unittest import mock
 
@@ -12,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import adaste
 from adaste import AdaSTE, BinaryConnect, FullPrecision, LatentOptimizer
-from adaste.estimators import ChannelMean, FanIn, Scaled
+from adaste.estimators import ChannelMean, FanIn, PrintedSlope, Scaled
 from adaste.estimators.base import OutputAxis
 from adaste.estimators.noise import Noise
 from adaste.optim import step as step_module
@@ -202,6 +203,48 @@ def test_a_part_that_is_not_element_wise_keeps_the_whole_from_blocks() -> None:
     assert not Scaled(Centred(), FanIn()).takes_blocks
     assert not Scaled(BinaryConnect(), ChannelMean()).takes_blocks
     assert not BinaryConnect(noise=Noise(0)).takes_blocks
+
+
+class Moving(torch.optim.SGD):
+    """A base that gives its parameters other memory, and keeps the gradients it was given."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    before = self.state[p].get("before")
+                    p.data = p.data - group["lr"] * (p.grad if before is None else p.grad + 0.5 * before)
+                    self.state[p]["before"] = p.grad
+
+
+@pytest.mark.parametrize("estimator", [AdaSTE(), BinaryConnect()], ids=str)
+@pytest.mark.parametrize("shape", [(8, 8), (600, 600)], ids=str)
+def test_a_base_may_move_its_parameters_and_keep_their_gradients(shape, estimator) -> None:
+    outcomes = []
+    for literally in (False, True):
+        torch.manual_seed(0)
+        weights = [nn.Parameter(torch.randn(shape)), nn.Parameter(torch.randn(3, 7))]
+        optimizer = LatentOptimizer(weights, base=partial(Moving, lr=0.5), estimator=estimator)
+        with taken_literally() if literally else nullcontext():
+            for step in range(4):
+                give_gradients(weights, step)
+                optimizer.step()
+        outcomes.append([*weights, *(latent.clone() for _, latent in optimizer.latents())])
+    assert all(map(torch.equal, *outcomes))
+
+
+def test_parts_of_methods_that_look_at_whole_weights_see_them() -> None:
+    class Normed(PrintedSlope):
+        def gradient(self, grad, latent, well):
+            return super().gradient(grad / grad.abs().mean(), latent, well)
+
+    class Measured(FanIn):
+        def of(self, position):
+            return position.abs().mean()
+
+    assert not AdaSTE(slope=Normed()).takes_blocks
+    assert not Scaled(BinaryConnect(), Measured()).takes_blocks
 
 
 class Launches(TorchDispatchMode):

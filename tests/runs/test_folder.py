@@ -61,7 +61,7 @@ def test_the_result_is_brought_last_since_with_it_a_run_is_finished(tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "module", ["adaste.runs.folder", "adaste.runs.study.processes", "adaste.runs.study.ray_runner"]
+    "module", ["adaste.runs.folder", "adaste.runs.study.processes", "adaste.runs.study.ray_worker"]
 )
 def test_processes_that_look_after_runs_need_no_torch(module: str) -> None:
     program = f"import sys, {module}; sys.exit('torch' in sys.modules)"

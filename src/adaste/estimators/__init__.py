@@ -11,10 +11,9 @@ from adaste.estimators.adaste import (
 )
 from adaste.estimators.base import Estimator, FullPrecision
 from adaste.estimators.bayes_binn import BayesBiNN
-from adaste.estimators.binary_relax import BinaryRelax
 from adaste.estimators.bop import Bop
 from adaste.estimators.mirror_descent import MirrorDescent, SoftmaxMirror, TanhMirror
-from adaste.estimators.parq import PARQ
+from adaste.estimators.parq import PARQ, BinaryRelax
 from adaste.estimators.pmf import PMF
 from adaste.estimators.prox_quant import ProxQuant
 from adaste.estimators.scaled import ChannelMean, FanIn, Scaled, Unit

@@ -22,12 +22,12 @@ from torch import Tensor
 
 from adaste._util.checks import require, require_kind
 from adaste.estimators.base import Estimator, start_latents
-from adaste.estimators.maps import DoubleWell, ForwardMap, choose, same_sign, sign
+from adaste.estimators.maps import DoubleWell, Elementwise, ForwardMap, choose, same_sign, sign
 from adaste.estimators.schedules import Scheduled, now
 
 
 @dataclass(frozen=True)
-class Spacing(ABC):
+class Spacing(Elementwise, ABC):
     """The distance from the latent to the perturbed point, |beta g|."""
 
     @abstractmethod
@@ -54,6 +54,8 @@ class FixedSpacing(Spacing):
     Raises:
         ValueError: If `beta` is not positive.
     """
+
+    elementwise: ClassVar[bool] = True
 
     beta: Scheduled = 1.0
 
@@ -87,6 +89,8 @@ class AdaptiveSpacing(Spacing):
     Raises:
         ValueError: If `reach` is not positive.
     """
+
+    elementwise: ClassVar[bool] = True
 
     reach: float = 2.0
 
@@ -138,7 +142,7 @@ class FiniteDifference(Estimator):
 
 
 @dataclass(frozen=True)
-class Slope(ABC):
+class Slope(Elementwise, ABC):
     """A rule for the gradient of the latent, for the double-well map."""
 
     @abstractmethod
@@ -164,6 +168,8 @@ class PrintedSlope(Slope):
     Under mini-batch noise it drifts and every latent shrinks to zero: give the optimizer `averaging=0.999` or more.
     """
 
+    elementwise: ClassVar[bool] = True
+
     spacing: ClassVar[AdaptiveSpacing] = AdaptiveSpacing()
 
     def gradient(self, grad: Tensor, latent: Tensor, well: DoubleWell) -> Tensor:
@@ -184,6 +190,8 @@ class ExactSlope(Slope):
         steepest: Take the larger of the two, which is the maximum over all beta (it is beta_1 exactly where |theta| > 1
             + 2 mu + mu alpha).
     """
+
+    elementwise: ClassVar[bool] = True
 
     steepest: bool = False
 
@@ -213,6 +221,8 @@ class ReleasedSlope(Slope):
     Raises:
         ValueError: If `threshold` is negative.
     """
+
+    elementwise: ClassVar[bool] = True
 
     threshold: float = 1e-3
 

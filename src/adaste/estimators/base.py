@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from adaste._util.checks import require_count
-from adaste.estimators.maps import sign
+from adaste.estimators.maps import Elementwise, sign
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Scalar, parts_of, transform
 
@@ -127,7 +127,7 @@ class Oriented(ABC):
 
 
 @dataclass(frozen=True)
-class Estimator(ABC):
+class Estimator(Elementwise, ABC):
     """A method of training binary weights: the functions that one step calls, in this order.
 
         theta      <- carry(theta, w)
@@ -143,15 +143,6 @@ class Estimator(ABC):
 
     binary: ClassVar[bool] = True
     """Whether `binarize` gives weights of one bit."""
-
-    elementwise: ClassVar[bool] = False
-    """Whether each element of all results depends on the same element of the arguments alone, in every bit. Every class
-    says so itself: the step then calls its functions for parts of weights, or for several weights at once.
-    """
-
-    def __init_subclass__(cls) -> None:
-        # Not inherited: a function that a class adds may look at a whole weight, as a mean over a layer does.
-        cls.elementwise = vars(cls).get("elementwise", False)
 
     def latent(self, weight: Tensor) -> Tensor:
         """Return the first theta.
@@ -271,7 +262,7 @@ class Estimator(ABC):
         """Whether the method and all its parts are element-wise, draw no numbers and measure no weights."""
         return all(
             part.elementwise
-            if isinstance(part, Estimator)
+            if isinstance(part, Elementwise)
             else not (isinstance(part, Noise) or (isinstance(part, Oriented) and not part.is_constant))
             for part in parts_of(self)
         )

@@ -10,6 +10,7 @@ Legend: theta latent, w weight, G inner objective, mu and alpha shape of the dou
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -46,8 +47,21 @@ def choose(condition: bool | Tensor, then: Callable[[], Tensor], otherwise: Call
     return then() if condition else otherwise()
 
 
+class Elementwise:
+    """A class whose functions may be element-wise, and which says so itself."""
+
+    elementwise: ClassVar[bool] = False
+    """Whether each element of all results depends on the same element of the arguments alone, in every bit. A step then
+    calls its functions for parts of weights, or for several weights at once.
+    """
+
+    def __init_subclass__(cls) -> None:
+        # Not inherited: a function that a class adds may look at a whole weight, as a mean over a layer does.
+        cls.elementwise = vars(cls).get("elementwise", False)
+
+
 @dataclass(frozen=True)
-class ForwardMap(ABC):
+class ForwardMap(Elementwise, ABC):
     """An odd, increasing map into [-1, 1]."""
 
     @property
@@ -107,6 +121,8 @@ class Tanh(ForwardMap):
         ValueError: If `temperature` is not positive.
     """
 
+    elementwise: ClassVar[bool] = True
+
     temperature: Scheduled = 1.0
 
     def __post_init__(self) -> None:
@@ -139,6 +155,8 @@ class HardTanh(ForwardMap):
         ValueError: If `temperature` is not positive.
     """
 
+    elementwise: ClassVar[bool] = True
+
     temperature: Scheduled = 1.0
 
     def __post_init__(self) -> None:
@@ -169,6 +187,8 @@ class DoubleWell(ForwardMap):
     Raises:
         ValueError: If a number is out of range.
     """
+
+    elementwise: ClassVar[bool] = True
 
     mu: Scheduled = 100.0
     alpha: float = 0.01

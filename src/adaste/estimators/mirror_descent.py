@@ -15,6 +15,7 @@ from torch import Tensor
 
 from adaste._util.checks import require, require_kind
 from adaste.estimators.base import Estimator, from_two_levels, to_two_levels
+from adaste.estimators.maps import Elementwise
 from adaste.estimators.schedules import Scheduled, now
 
 ABSORBED = 1000.0
@@ -25,7 +26,7 @@ STUCK = 2.0**-23
 
 
 @dataclass(frozen=True)
-class Mirror(ABC):
+class Mirror(Elementwise, ABC):
     """A mirror map between the dual space of latents and the primal space of weights."""
 
     @abstractmethod
@@ -91,6 +92,8 @@ class Mirror(ABC):
 class TanhMirror(Mirror):
     """The mirror map `w = tanh(theta)`, with one number per weight."""
 
+    elementwise: ClassVar[bool] = True
+
     # Above, tanh is nearer to 1 than to the largest float32 below it, 1 - 2^-24.
     reach: ClassVar[float] = math.atanh(1 - 2.0**-25)
 
@@ -119,6 +122,8 @@ class SoftmaxMirror(Mirror):
 
     The smaller of its probabilities keeps all its digits until nothing is left of it: `rounded` changes nothing.
     """
+
+    elementwise: ClassVar[bool] = True
 
     # Above, the smaller probability exp(-2 position) is below the smallest normal float32, 2^-126.
     reach: ClassVar[float] = 63 * math.log(2)

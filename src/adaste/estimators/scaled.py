@@ -59,7 +59,7 @@ class Unit(Scale):
 
     @property
     def is_constant(self) -> bool:
-        return True
+        return type(self) is Unit  # a subclass may measure latents
 
     def on_pieces(self, pieces: Sequence[Piece]) -> Self:
         return self
@@ -78,7 +78,7 @@ class FanIn(Scale):
 
     @property
     def is_constant(self) -> bool:
-        return True
+        return type(self) is FanIn  # a subclass may measure latents
 
 
 @dataclass(frozen=True)

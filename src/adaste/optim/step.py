@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, NamedTuple, cast
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
@@ -207,16 +208,20 @@ class EagerStep:
 
     def __init__(self) -> None:
         # Gradients of latents that are made block by block: on a CPU fresh memory costs as much as all the rest.
-        self._slopes: dict[int, Tensor] = {}
+        # Each is used again only after the base has let go of what it was given.
+        self._slopes: dict[int, tuple[Tensor, ReferenceType[Tensor]]] = {}
 
     def step(self, base: Optimizer, moments: Sequence[Moment], parts: Sequence[Part]) -> None:
         """Make one step of parts that all have a gradient."""
         _advance_masses(moments, parts)
         blocks = list(self._blocks(moments, parts))
+        memory = [part.latent.detach() for part in parts]
         for block in blocks:
             block.begin()
         base.step()
         base.zero_grad()
+        for part, own in zip(parts, memory, strict=True):
+            _keep_memory(part, own)
         for block in blocks:
             block.end()
 
@@ -253,15 +258,23 @@ class EagerStep:
         if leaves_gradients and part.average is part.norm is None and grad.dtype == part.latent.dtype:
             slope, slopes = grad, split[2]
         else:
-            kept = self._slopes.get(part.slot)
-            fits = kept is not None and (kept.shape, kept.dtype) == (part.latent.shape, part.latent.dtype)
-            slope = kept if kept is not None and fits else torch.empty_like(part.latent)
-            self._slopes[part.slot] = slope
+            slope = self._memory_for(part)
             slopes = torch.split(slope, SMALL)
-        _give(part, slope)
+        _give(part, slope.view(-1))
+        if slope is not grad:
+            self._slopes[part.slot] = slope, ref(cast("Tensor", part.owner.grad))
         for weight, latent, gradient, average, own in zip(*split, slopes, strict=False):
             piece = part._replace(weight=weight, latent=latent, grad=gradient, average=average)
             yield Block(moment, [piece], own)
+
+    def _memory_for(self, part: Part) -> Tensor:
+        """Return memory for the gradient of a latent: that of the last step if it fits and nobody holds it."""
+        slope, given = self._slopes.get(part.slot, (None, None))
+        if slope is not None and given is not None and given() is None:
+            like = part.latent
+            if (slope.shape, slope.dtype, slope.device) == (like.shape, like.dtype, like.device):
+                return slope
+        return torch.empty_like(part.latent)
 
 
 class Block:
@@ -336,6 +349,14 @@ class Block:
         repeats = torch.ones(len(counts), dtype=torch.int64, device=numbers[0].device)
         torch._foreach_mul_(repeats.unbind(), counts)
         return function(torch.stack(list(numbers))).repeat_interleave(repeats, output_size=sum(counts))
+
+
+def _keep_memory(part: Part, own: Tensor) -> None:
+    """Move a latent back into its own memory, which the blocks know, from where a base put it by `p.data = ...`."""
+    now_at = local(part.owner)
+    if now_at.data_ptr() != own.data_ptr() or now_at.stride() != own.stride():
+        own.copy_(now_at)
+        part.owner.data = shard_like(own, part.owner)
 
 
 def _give(part: Part, slope: Tensor) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from adaste.runs.folder import RunFolder
-from adaste.runs.study.ray_runner import Work, make
+from adaste.runs.study.ray_worker import Work, make
 from support.waiting import soon, wait_until
 
 pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
