@@ -1,4 +1,4 @@
-"""Relaxations that end as the sign: PARQ (Jin et al. 2025), a piecewise-affine map that steepens into it, and BinaryRelax
+"""Relaxations that end as the sign: PARQ (Jin et al. 2025), a piecewise-affine map that steepens, and BinaryRelax
 (Yin et al. 2018), a blend of the real and the binary weight that moves to the binary one.
 """
 
