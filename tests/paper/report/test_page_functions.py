@@ -32,6 +32,7 @@ def number(text: str) -> float:
 def scale_of(chart: Any, anchor: str, coordinate: str) -> np.poly1d:
     """From pixels to the numbers of an axis, as its ticks tell."""
     ticks = chart.locator(f".tick[text-anchor={anchor}]")
+    ticks.first.wait_for()  # charts are drawn when they come into view
     places = ticks.evaluate_all(f"list => list.map(tick => Number(tick.getAttribute('{coordinate}')))")
     return np.poly1d(np.polyfit(places, [number(text) for text in ticks.all_text_contents()], 1))
 
@@ -53,6 +54,8 @@ def test_curves_are_drawn_through_the_numbers_of_the_functions(name: str, index:
 
 def test_no_line_is_drawn_across_the_jump(visit: Any) -> None:
     page = visit()
+    for figure in ("figure1", "figure2"):
+        page.locator(f"#{figure} .curves .line").first.wait_for(state="attached")
     lines = "list => list.map(line => line.getAttribute('d'))"
     for path in page.locator("#figure2 .curves .line").evaluate_all(lines):
         left, right = path.removeprefix("M").split("M")
