@@ -32,7 +32,7 @@ def number(text: str) -> float:
 def scale_of(chart: Any, anchor: str, coordinate: str) -> np.poly1d:
     """From pixels to the numbers of an axis, as its ticks tell."""
     ticks = chart.locator(f".tick[text-anchor={anchor}]")
-    ticks.first.wait_for()  # charts are drawn when they come into view
+    ticks.first.wait_for()  # a chart is drawn once the browser tells its size
     places = ticks.evaluate_all(f"list => list.map(tick => Number(tick.getAttribute('{coordinate}')))")
     return np.poly1d(np.polyfit(places, [number(text) for text in ticks.all_text_contents()], 1))
 
