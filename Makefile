@@ -7,7 +7,7 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
 
-# In a few minutes: style, types and the fast tests.
+# In about a minute: style, types and the fast tests.
 check: .venv/ready
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import adaste
+import adaste.estimators
 
 ROWS = [
     {"_util"},
@@ -63,6 +64,10 @@ def test_data_sets_know_nothing_of_binary_training() -> None:
 def test_no_public_name_is_also_that_of_a_module_which_would_hide_it() -> None:
     modules = {path.stem for path in ROOT.iterdir()}
     assert not modules & set(adaste.__all__)
+
+
+def test_every_estimator_is_a_public_name() -> None:
+    assert set(adaste.estimators.__all__) <= set(adaste.__all__)
 
 
 def test_all_public_names_are_there_and_nothing_else_is_made_up() -> None:
