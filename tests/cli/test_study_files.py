@@ -171,6 +171,8 @@ def test_every_run_of_the_studies_of_this_project_can_be_made_and_has_an_estimat
     found = find_recipes(str(path))
     assert len({run.recipe.digest for run in found}) == len(found)
     assert all(run.estimate is not None for run in found)
+    distilled = {run.recipe.distillation.teacher for run in found if run.recipe.distillation}
+    assert distilled <= {run.recipe.digest for run in found}  # teachers are trained in the same study
     assert f"({path.name})" in (ROOT / "studies" / "README.md").read_text()
 
 

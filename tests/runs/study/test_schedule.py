@@ -1,10 +1,12 @@
 """Which runs of a study start within a time limit, and in which order."""
 
+import dataclasses
 import time
 from pathlib import Path
 
 import pytest
 
+from adaste.recipes.distillation import Distillation
 from adaste.recipes.presets import recipe
 from adaste.runs.folder import Result, RunFolder
 from adaste.runs.study.schedule import START, Estimate, Queue, TimeLimit, seconds_to_end
@@ -40,7 +42,7 @@ def finish(done: Job) -> Job:
 def order(jobs: list[Job], seconds: float | None = None, at_once: int = 1) -> list[int]:
     """The runs that are started with so many seconds left, in their order, by their epochs."""
     queue = Queue(jobs, None if seconds is None else TimeLimit(time.monotonic() + seconds, at_once))
-    return [taken.recipe.epochs for taken in iter(queue.take, None)]
+    return [taken.recipe.epochs for taken in iter(lambda: queue.take(ended=()), None)]
 
 
 def test_without_a_limit_all_runs_start_in_their_order_but_begun_ones_first(tmp_path: Path) -> None:
@@ -96,6 +98,21 @@ def test_a_damaged_run_is_taken_so_that_the_study_can_tell_of_it(tmp_path: Path)
     damaged = finish(job(tmp_path, 5, seconds=None))
     damaged.files.result_file.write_text("{")
     assert order([damaged], 1.0) == [5]
+
+
+def test_a_run_waits_until_its_teacher_has_ended(tmp_path: Path) -> None:
+    other, teacher = job(tmp_path, 30), job(tmp_path, 5, method="full-precision")
+    taught = dataclasses.replace(
+        other.recipe, epochs=10, distillation=Distillation(teacher=teacher.recipe.digest, weight=0.5)
+    )
+    student = Job("student", taught, folder_of("student", taught, tmp_path))
+    for limit in (None, TimeLimit(time.monotonic() + 1000, 1)):
+        queue = Queue([student, other, teacher], limit)
+        assert [queue.take(ended=()) for _ in range(3)] == [teacher, other, None]
+        assert queue.take(ended=[other.folder]) is None
+        assert queue.take(ended=[other.folder, teacher.folder]) == student
+    alone = Queue([student, other])  # its teacher is somewhere else
+    assert [alone.take(ended=()), alone.take(ended=())] == [student, other]
 
 
 def test_an_estimate_is_a_time_and_a_number_of_runs() -> None:

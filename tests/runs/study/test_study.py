@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from adaste.cli import main
+from adaste.recipes.distillation import Distillation
 from adaste.recipes.presets import recipe
 from adaste.runs.folder import RunFolder
 from adaste.runs.study.processes import Child, Processes
@@ -60,6 +61,18 @@ def test_a_study_runs_what_is_not_finished_and_a_failure_stops_nobody_else(
     assert RunFolder(folders["digits-mlp-adaste"]).read_result() is not None
     assert "digits" in (folders["digits-mlp-adaste"] / "log.txt").read_text()
     assert not (folders["digits-mlp-bop"] / "log.txt").exists()  # it was finished: no process was started
+
+
+def test_a_student_is_trained_after_its_teacher_in_the_same_study(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teacher = recipe("digits-mlp-full-precision", epochs=1)
+    student = dataclasses.replace(
+        recipe("digits-mlp-adaste", epochs=1), distillation=Distillation(teacher=teacher.digest, weight=0.5)
+    )
+    (tmp_path / "study.json").write_text(f"[{student.to_json()}, {teacher.to_json()}]")
+    assert main(["study", "study.json", "--processes", "2", "--threads", "1", "--device", "cpu"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 done"
 
 
 def test_a_signal_lets_a_run_save_and_the_same_study_goes_on(

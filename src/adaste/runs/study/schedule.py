@@ -60,26 +60,36 @@ class TimeLimit:
 class Queue:
     """The runs of a study that wait to be started.
 
-    Runs that were begun come first, then the others in the given order. With a time limit, the longest of either come
-    first, `take` passes over those that would not end in time, and runs without any estimate are the last.
+    Runs that were begun come first, then the teachers of others, then the rest in the given order. With a time limit,
+    the longest of each come first, `take` passes over those that would not end in time, and runs without any estimate
+    are the last. A run whose teacher is in the study waits until that has ended.
     """
 
     def __init__(self, jobs: Iterable["Job"], limit: TimeLimit | None = None) -> None:
         self._limit, waiting = limit, list(jobs)
+        self._folders = {job.recipe.digest: job.folder for job in waiting}
+        self._teachers = {self._folders.get(_teacher_of(job)) for job in waiting}
         self._needs: Mapping[Path, float | None] = seconds_to_end(waiting, limit.at_once) if limit else {}
         self._waiting = sorted(waiting, key=self._rank)
 
-    def take(self) -> "Job | None":
-        """Return the next run and remove it from the queue; None if no run is left that would end in time."""
-        left = self._limit.left if self._limit else math.inf
-        job = next((job for job in self._waiting if (self._needs.get(job.folder) or 0.0) < left), None)
-        if job is not None:
-            self._waiting.remove(job)
-        return job
+    def take(self, ended: Collection[Path]) -> "Job | None":
+        """Return the next run and remove it from the queue; None if no run can start now and would end in time.
 
-    def _rank(self, job: "Job") -> tuple[bool, bool, bool, float]:
+        Args:
+            ended: The folders of the runs that have ended.
+        """
+        left = self._limit.left if self._limit else math.inf
+        for job in self._waiting:
+            teacher = self._folders.get(_teacher_of(job))
+            if (teacher is None or teacher in ended) and (self._needs.get(job.folder) or 0.0) < left:
+                self._waiting.remove(job)
+                return job
+        return None
+
+    def _rank(self, job: "Job") -> tuple[bool, bool, bool, bool, float]:
         needs = self._needs.get(job.folder, 0.0)
-        return not job.finished, not _saved_epochs(job), needs is None, -(needs or 0.0)
+        teaches = job.folder in self._teachers
+        return not job.finished, not _saved_epochs(job), not teaches, needs is None, -(needs or 0.0)
 
 
 def seconds_to_end(jobs: Collection["Job"], at_once: int) -> dict[Path, float | None]:
@@ -103,6 +113,11 @@ def _seconds_to_end(job: "Job", at_once: int) -> float | None:
     if len(records) >= SETTLED or (records and per_epoch is None):
         per_epoch = epoch_seconds(records)
     return None if per_epoch is None else START + (job.recipe.epochs - saved) * per_epoch
+
+
+def _teacher_of(job: "Job") -> str:
+    """Return the digest of the recipe of a run's teacher; empty if it has none."""
+    return job.recipe.distillation.teacher if job.recipe.distillation else ""
 
 
 def _saved_epochs(job: "Job") -> int:

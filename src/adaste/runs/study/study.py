@@ -224,7 +224,7 @@ class Study:
                 self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
 
     def _start_others(self) -> None:
-        while not self._stops and self._runner.has_room() and (job := self._queue.take()):
+        while not self._stops and self._runner.has_room() and (job := self._queue.take(self._ended)):
             try:
                 job.folder.mkdir(parents=True, exist_ok=True)
                 job.files.claim(job.recipe)
