@@ -26,10 +26,11 @@ from adaste.runs.study.schedule import Estimate
 class _Entry:
     """Changes of recipes, and how long they take.
 
-    set       changes, as in `--set`.
-    epochs    the length, as in `--epochs`; None for the usual one.
-    seeds     one run each; an empty list for the usual seed.
-    estimate  how long an epoch takes.
+    Args:
+        set: Changes, as in `--set`.
+        epochs: The length, as in `--epochs`; None for the usual one.
+        seeds: One run each; an empty list for the usual seed.
+        estimate: How long an epoch takes.
     """
 
     set: tuple[str, ...] = ()
@@ -60,9 +61,10 @@ class Runs(_Entry):
 class Cells(_Entry):
     """Cells of the paper's tables, as `adaste reproduce` makes them: every method in every setup.
 
-    family   of recipes: paper, released, ours or ablation.
-    setups   data and network, as in cifar10-resnet18.
-    methods  rows, as in adaste-annealed.
+    Args:
+        family: The family of the recipes: paper, released, ours or ablation.
+        setups: Data and network, as in cifar10-resnet18.
+        methods: Rows, as in adaste-annealed.
 
     Without an estimate, that of `adaste reproduce` counts.
     """
@@ -114,13 +116,15 @@ class Planned(NamedTuple):
 def find_recipes(text: str, settings: Sequence[str] = (), data: Path | None = None) -> list[Planned]:
     """Return the recipes that `text` names, each with the name of its run, after assignments `key=value`.
 
-    `text` is the name of a recipe or the path of a JSON file: a recipe, or a study file, which is a list. Its entries
-    are names of recipes, paths of recipe files from the folder of the list, recipes, `Runs` and `Cells`. A named recipe
-    and a cell are functions of their length: `epochs=` makes them anew, schedules and all. In a recipe from a file it
-    changes that field alone. `seed=` also reaches the noise of an estimator.
+    A named recipe and a cell are functions of their length: `epochs=` makes them anew, schedules and all. In a recipe
+    from a file it changes that field alone. `seed=` also reaches the noise of an estimator.
 
-    data  the data folder: recipes for images of one's own (`folder-...`) depend on how many there are, and their runs
-          are called after it.
+    Args:
+        text: The name of a recipe or the path of a JSON file: a recipe, or a study file, which is a list. Its entries
+            are names of recipes, paths of recipe files from the folder of the list, recipes, `Runs` and `Cells`.
+        settings: Assignments `key=value`, as in `--set`.
+        data: The data folder: recipes for images of one's own (`folder-...`) depend on how many there are, and their
+            runs are called after it.
     """
     if not _is_file(text, Path()):
         return [Planned(*_from_name(text, settings, data))]

@@ -32,12 +32,13 @@ class OverSeeds:
 class Cell:
     """The runs of one recipe, which differ only in their seeds.
 
-    last        test accuracy of the last epoch.
-    best        that of the best test epoch of each run, which is what the paper reports.
-    difference  of `last` from the published number, in points; None where there is none.
-    seconds     of a run, on average.
-    hardware    what they ran on.
-    versions    of adaste that made some of them, but this one.
+    Args:
+        last: Test accuracy of the last epoch.
+        best: Test accuracy of the best epoch of each run, which is what the paper reports.
+        difference: `last` minus the published number, in points; None where there is none.
+        seconds: Mean duration of a run.
+        hardware: The devices of the runs.
+        versions: Other versions of adaste that made some of them.
     """
 
     runs: tuple[Run, ...]
@@ -124,10 +125,11 @@ def threads_of(run: Run) -> tuple[int, ...]:
 class CustomRecipe:
     """A recipe that belongs to no table, with its runs.
 
-    name      that of most of their folders, without the digest, or the method's.
-    settings  what tells the recipe from others of the same name and length, as in `base.lr=0.1`; also from that of
-              the tables, where the name is that of one of their cells.
-    setting   its data and network.
+    Args:
+        name: The name of most of their folders, without the digest, or the method's.
+        settings: The fields that differ from recipes of the same name and length, as in `base.lr=0.1`; also from the
+            recipe of the tables, if the name is that of one of their cells.
+        setting: The data and the network.
     """
 
     name: str

@@ -15,7 +15,8 @@ from adaste.paper.tables import TABLES
 class Panel:
     """Curves of several methods in one setup.
 
-    quantity  a field of Record: "test_accuracy" or "loss".
+    Args:
+        quantity: A field of Record: "test_accuracy" or "loss".
     """
 
     setup: Setup
@@ -90,8 +91,9 @@ TITLES = MappingProxyType({row.method: row.title for table in TABLES.values() fo
 class Curve:
     """A quantity over epochs: its mean over runs that differ in their seeds alone, and its least and most.
 
-    length  of the runs; the curve may be their beginning only.
-    count   how many runs there are; without one, or where they have no finite number, the curve has no points.
+    Args:
+        length: Epochs of the runs; the curve may be their beginning only.
+        count: How many runs there are; without one, or where they have no finite number, the curve has no points.
     """
 
     method: str
@@ -107,7 +109,8 @@ class Curve:
 class Series:
     """A quantity at every epoch, over runs that differ in their seeds alone; None where no run has a finite number.
 
-    count  how many of the runs have numbers at all.
+    Args:
+        count: How many of the runs have numbers at all.
     """
 
     mean: tuple[float | None, ...]

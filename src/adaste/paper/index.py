@@ -27,8 +27,9 @@ NUMBERS = tuple(field.name for field in fields(Record) if field.name != "method"
 class Run:
     """A finished run, as read from its folder.
 
-    environments  what it ran on, one entry per start.
-    cell_ids     the cells it belongs to: equal recipes may be in several families. Empty for a run of another recipe.
+    Args:
+        environments: The device and software, one entry per start.
+        cell_ids: The cells it belongs to: equal recipes may be in several families. Empty for a run of another recipe.
     """
 
     folder: Path
@@ -85,7 +86,8 @@ class Problem:
 class Collection:
     """The finished runs in a folder, and the folders that hold none.
 
-    paper  whether a report has the paper's tables and figures even if no run belongs to them.
+    Args:
+        paper: Whether a report has the paper's tables and figures even if no run belongs to them.
     """
 
     runs: tuple[Run, ...]

@@ -59,11 +59,13 @@ def tasks(
 ) -> list[Task]:
     """Return the runs behind a table, a figure or all of them, each recipe once.
 
-    only      settings (the first words of a name choose several, as in "cifar10"); all of the target's if none.
-    methods   of these alone.
-    families  of recipes; those of a table, `released` for figures.
-    seeds     0, 1, ... so many.
-    epochs    of all runs; else what the family or the figure says.
+    Args:
+        target: The name of a table or a figure, or `all`, as `targets` returns them.
+        only: Settings (the first words of a name choose several, as in "cifar10"); all of the target's if none.
+        methods: Only these methods.
+        families: Families of recipes; those of a table, `released` for figures.
+        seeds: 0, 1, ... so many.
+        epochs: The length of all runs; else what the family or the figure says.
     """
     parts = list(_parts(target, families, epochs))
     setups = _chosen("setting", only, {part.setup.name for part in parts})

@@ -102,7 +102,8 @@ FAMILIES = MappingProxyType({family.name: family for family in (PAPER, RELEASED,
 class Row:
     """A row: a method with the numbers the paper has for it.
 
-    mark  footnote of its published numbers; the paper has two rows for some methods.
+    Args:
+        mark: Footnote of its published numbers; the paper has two rows for some methods.
     """
 
     title: str
@@ -115,7 +116,8 @@ class Row:
 class Table:
     """A table of the paper, or of ours.
 
-    notes  footnotes by mark.
+    Args:
+        notes: Footnotes by mark.
     """
 
     name: str

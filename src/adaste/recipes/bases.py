@@ -21,7 +21,8 @@ MakeOptimizer = Callable[[list[dict[str, Any]]], Optimizer]
 class Base(ABC):
     """A kind of torch optimizer with its settings.
 
-    lr  may follow a schedule: whoever trains writes its value into the parameter groups before every step.
+    Args:
+        lr: May follow a schedule: whoever trains writes its value into the parameter groups before every step.
     """
 
     lr: float | Schedule

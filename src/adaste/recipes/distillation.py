@@ -21,9 +21,10 @@ class Distillation:
     with the logits s of the network and t of the teacher for the same images, and the loss L with labels. T^2 keeps the
     size of the gradient the same at every temperature T.
 
-    teacher      digest of the recipe by which the teacher was trained; its last network is used.
-    weight       of the comparison, from 0 to 1.
-    temperature  above 0.
+    Args:
+        teacher: Digest of the recipe by which the teacher was trained; its last network is used.
+        weight: The share of the comparison, from 0 to 1.
+        temperature: Above 0.
     """
 
     teacher: str

@@ -49,9 +49,10 @@ PULL = 7.8
 class Plan:
     """The run a method is set up for.
 
-    epochs  its length.
-    images  for training, per epoch.
-    batch   images per step.
+    Args:
+        epochs: The length of the run.
+        images: Training images per epoch.
+        batch: Images per step.
     """
 
     epochs: int
@@ -111,8 +112,9 @@ class Treatment:
 class NamedMethod:
     """A method by its title, and what it does for a plan.
 
-    needs_norms  whether it learns badly or not at all in networks with hidden layers and no norms (measured on digits,
-                 docs/own-loop.md).
+    Args:
+        needs_norms: Whether it learns badly or not at all in networks with hidden layers and no norms (measured on
+            digits, docs/own-loop.md).
     """
 
     title: str

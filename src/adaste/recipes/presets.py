@@ -15,10 +15,11 @@ from adaste.recipes.recipe import Recipe
 class Setting:
     """The part of a recipe that depends on the data set.
 
-    data      their name.
-    images    how many there are for training.
-    networks  that suit their images, by the middle part of a recipe's name.
-    epochs    the usual length of a run.
+    Args:
+        data: The name of the data.
+        images: How many there are for training.
+        networks: The networks that suit the images, by the middle part of a recipe's name.
+        epochs: The usual length of a run.
     """
 
     data: str
@@ -33,7 +34,8 @@ class Setting:
 class Preset:
     """A recipe without its length.
 
-    norm_always  as in a recipe: on, unless the runs of before are to be repeated.
+    Args:
+        norm_always: As in a recipe: on, unless the runs of before are to be repeated.
     """
 
     name: str
@@ -96,9 +98,10 @@ SETTINGS = MappingProxyType(
 def own_setting(data: str, images: int, side: int) -> Setting:
     """Return the setting of a user's own images: rates depend on their number, networks and augmentation on their side.
 
-    data    `folder` or `folder:SIDE`.
-    images  how many there are for training.
-    side    of each, in pixels.
+    Args:
+        data: `folder` or `folder:SIDE`.
+        images: How many there are for training.
+        side: The side of each image, in pixels.
     """
     stem = "small" if side < 64 else "strided" if side < 128 else "large"
     networks: dict[str, Network] = {f"resnet{depth}": ResNet(depth=depth, stem=stem) for depth in (18, 34, 50)}

@@ -43,10 +43,11 @@ class ImageFacts:
 class Exported:
     """A trained network as its file has it.
 
-    recipe   how it was trained.
-    record   of its epoch.
-    classes  their names, in the order of the logits.
-    images   what it was trained on; None in older files, which need the data set.
+    Args:
+        recipe: How it was trained.
+        record: The record of its epoch.
+        classes: The names of the classes, in the order of the logits.
+        images: The shape, mean and standard deviation of its images; None in older files, which need the data set.
     """
 
     path: Path

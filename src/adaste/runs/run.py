@@ -37,12 +37,13 @@ STOP = 1
 class Options:
     """Settings of a run that do not change its numbers, up to rounding.
 
-    engine         how steps are run: auto, eager, compiled or graph.
-    save_every     seconds between checkpoints; there is one at the end and when it is stopped in any case.
-    keep           how many checkpoints stay.
-    deterministic  algorithms that give the same bits every time, also on a GPU; slower there. On a CPU, one thread: the
-                   number of threads decides on rounding.
-    teachers       where the run of a recipe's teacher is looked for; None: among the folders beside the run's own.
+    Args:
+        engine: How steps are run: auto, eager, compiled or graph.
+        save_every: Seconds between checkpoints; there is one at the end and when it is stopped in any case.
+        keep: How many checkpoints stay.
+        deterministic: Algorithms that give the same bits every time, also on a GPU; slower there. On a CPU, one thread:
+            the number of threads decides on rounding.
+        teachers: Where the run of a recipe's teacher is looked for; None: among the folders beside the run's own.
     """
 
     engine: str = "auto"

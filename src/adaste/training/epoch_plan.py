@@ -47,7 +47,8 @@ def draw_batches(
 class Planner:
     """Makes the plans of all epochs on the host, from the seed of the recipe; each process gets its own part.
 
-    rates   those of the optimizer's parameter groups, as functions of the step.
+    Args:
+        rates: Those of the optimizer's parameter groups, as functions of the step.
     """
 
     def __init__(

@@ -33,8 +33,9 @@ class Progress:
 class Teacher:
     """A trained network that another one learns from. It is in evaluation mode and stays as it is.
 
-    dtype   of the images that it computes with.
-    sha256  of the file that it was read from.
+    Args:
+        dtype: The type of the images that it computes with.
+        sha256: Of the file that it was read from.
     """
 
     network: nn.Module

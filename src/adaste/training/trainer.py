@@ -38,8 +38,9 @@ class Training:
         for record in training.run():
             print(record.epoch, record.test_accuracy)
 
-    engine   "auto", "eager", "compiled" or "graph"; all give the same result, up to rounding.
-    teacher  the one that the recipe's distillation names, on the same device: adaste.runs.teacher.find_teacher.
+    Args:
+        engine: "auto", "eager", "compiled" or "graph"; all give the same result, up to rounding.
+        teacher: The one that the recipe's distillation names, on the same device: adaste.runs.teacher.find_teacher.
     """
 
     def __init__(

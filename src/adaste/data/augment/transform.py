@@ -64,9 +64,10 @@ Draws = dict[str, Tensor]
 class Targets(NamedTuple):
     """The classes that a loss compares logits with.
 
-    labels    (b,) int64.
-    partners  (b,) int64, the labels of the images mixed in; None if images are not mixed.
-    share     the weight of `labels`, a tensor without dimensions; `partners` have the rest.
+    Args:
+        labels: (b,) int64.
+        partners: (b,) int64, the labels of the images mixed in; None if images are not mixed.
+        share: The weight of `labels`, a tensor without dimensions; `partners` have the rest.
     """
 
     labels: Tensor

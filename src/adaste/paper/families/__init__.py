@@ -24,8 +24,9 @@ from adaste.recipes.recipe import Recipe
 class Setup:
     """A column of the paper's tables: a data set and the network that is trained on it.
 
-    network  in the form of the AdaSTE and BayesBiNN code: no affine BatchNorm, a BatchNorm on the logits.
-    md_form  in the form of the md-bnn and pmf code: none on the logits, biases in VGG, pools behind BatchNorm.
+    Args:
+        network: The form of the AdaSTE and BayesBiNN code: no affine BatchNorm, a BatchNorm on the logits.
+        md_form: The form of the md-bnn and pmf code: none on the logits, biases in VGG, pools behind BatchNorm.
     """
 
     name: str
@@ -84,9 +85,10 @@ Make = Callable[[Setup, int], Recipe | None]
 class Family:
     """The recipes of several methods that have one source.
 
-    about   one sentence on where they come from.
-    epochs  the usual length of a run.
-    makers  of recipes, by method.
+    Args:
+        about: One sentence on where they come from.
+        epochs: The usual length of a run.
+        makers: Functions that make recipes, by method.
     """
 
     name: str

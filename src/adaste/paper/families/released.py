@@ -49,9 +49,11 @@ from adaste.recipes.recipe import Recipe
 class _Script:
     """A script of the AdaSTE repository.
 
-    momentum   of its average.
-    examples   10 times this is the number whose square multiplies the gradient. By a slip Imagenette's counts batches.
-    mu_stop    what mu reaches, in this share of the run.
+    Args:
+        momentum: The momentum of its average.
+        examples: 10 times this is the number whose square multiplies the gradient. By a slip Imagenette's counts
+            batches.
+        mu_share: The share of the run after which mu has reached `mu_stop`.
     """
 
     momentum: float

@@ -30,7 +30,8 @@ ABOUT_OTHERS = (
 class Grid:
     """A table for one family of recipes, all in words: a title per row and a text per setup.
 
-    remark  what the runs were made on.
+    Args:
+        remark: The devices of the runs.
     """
 
     columns: tuple[str, ...]

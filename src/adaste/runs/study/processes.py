@@ -40,8 +40,9 @@ MPS_PATIENCE = 60.0
 class Ending:
     """How the process of a run ended.
 
-    code     its exit code; below zero, the signal that killed it.
-    problem  what went wrong, in one line; None where nothing did.
+    Args:
+        code: The exit code; below zero, the signal that killed it.
+        problem: The error in one line; None if there was none.
     """
 
     code: int
@@ -56,8 +57,9 @@ class Ending:
 class Child:
     """A process that makes a run in a folder that holds its recipe; what it prints goes to its log.
 
-    options    further arguments of `adaste train`.
-    variables  further environment variables.
+    Args:
+        options: Further arguments of `adaste train`.
+        variables: Further environment variables.
     """
 
     def __init__(self, folder: Path, options: Sequence[str] = (), variables: Mapping[str, str] = NO_VARIABLES) -> None:

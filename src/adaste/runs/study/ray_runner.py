@@ -111,9 +111,10 @@ ON_THE_HEAD = {"node:__internal_head__": 0.001}
 class Cluster:
     """Runs as tasks of a connected Ray cluster, which starts each as soon as a node has room for it.
 
-    gpu_share  of a GPU, for each run: with 0.25, four share one. 0 for runs on CPUs.
-    cpus       for each run.
-    options, variables are those of each Child.
+    Args:
+        gpu_share: The share of a GPU for each run: with 0.25, four share one. 0 for runs on CPUs.
+        cpus: The number of CPUs for each run.
+        options, variables: Those of each Child.
     """
 
     def __init__(

@@ -28,8 +28,9 @@ PATIENCE = 120.0
 class Work:
     """A run to be executed.
 
-    folder  that of the run, as the study sees it.
-    mark    the unique name of a file in it: a node that sees the file shares the file system.
+    Args:
+        folder: The folder of the run, as the study sees it.
+        mark: The unique name of a file in it: a node that sees the file shares the file system.
     """
 
     folder: Path

@@ -30,8 +30,9 @@ SETTLED = 3
 class Estimate:
     """How long the epochs of a run take.
 
-    seconds  of the machine per epoch, tests included: with three runs at a time, a third of an epoch of each.
-    at_once  the number of runs that shared the machine when it was measured; None if it does not matter.
+    Args:
+        seconds: Machine time per epoch, tests included: with three runs at a time, a third of an epoch of each.
+        at_once: The number of runs that shared the machine when it was measured; None if it does not matter.
     """
 
     seconds: float

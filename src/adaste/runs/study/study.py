@@ -57,8 +57,9 @@ class Job:
 class Status:
     """The progress of a run, read from its files.
 
-    problem  why it failed, in one line.
-    updated  when its last record was written, in seconds since the epoch.
+    Args:
+        problem: Why it failed, in one line.
+        updated: When its last record was written, in seconds since the epoch.
     """
 
     job: Job
