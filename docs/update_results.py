@@ -36,7 +36,16 @@ PAGES = (
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("demonstration", "own-loop", "method", "speed", "deployment", "inference", "reproducing")
+        for name in (
+            "demonstration",
+            "own-loop",
+            "method",
+            "speed",
+            "deployment",
+            "inference",
+            "reproducing",
+            "short-runs",
+        )
     ),
 )
 PICTURES = ("overview-cifar10-resnet18", "figure3-released", "long-runs-ours")
