@@ -40,6 +40,15 @@ def test_several_runs_are_evaluated_one_after_the_other(call, trained: Path, tmp
     assert out.splitlines() == [*alone, alone[0].replace(str(trained), str(other)), *alone[1:]]
 
 
+def test_a_run_that_cannot_be_evaluated_does_not_stop_the_others(call, trained: Path, tmp_path: Path) -> None:
+    broken, missing = copied(trained, tmp_path / "broken"), tmp_path / "missing"
+    (broken / "last.safetensors").write_bytes(b"x")
+    alone = call("evaluate", str(trained))[1]
+    code, out, err = call("evaluate", str(missing), str(trained), str(broken))
+    assert (code, out) == (1, alone)
+    assert "2 of 3 networks were not evaluated" in err and str(missing) in err and str(broken) in err
+
+
 def test_a_folder_that_is_no_run_or_an_unfinished_one_is_refused(call, trained: Path, tmp_path: Path) -> None:
     code, _, err = call("evaluate", str(tmp_path))
     assert code == 1 and "not the folder of a run" in err

@@ -54,11 +54,19 @@ def add_to(commands: options.Commands) -> None:
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    """Evaluate one run after the other."""
+    """Evaluate one run after the other; one that cannot be evaluated does not stop the others."""
     options.use_threads(arguments.threads)
     device = options.device_named(arguments.device)
-    for exported in options.networks(arguments):
-        _evaluate(exported, device, arguments)
+    readers, problems = options.networks(arguments), []
+    for read in readers:
+        try:
+            _evaluate(read(), device, arguments)
+        except (ValueError, OSError) as error:
+            if len(readers) == 1:
+                raise
+            problems.append(str(error))
+    if problems:
+        raise ValueError(f"{len(problems)} of {len(readers)} networks were not evaluated: {'; '.join(problems)}")
     return 0
 
 
@@ -86,7 +94,8 @@ def export(arguments: argparse.Namespace) -> int:
         raise ValueError(f"a file holds the network of one run, got {', '.join(map(str, arguments.runs))}: choose one")
     if arguments.calibrate and not arguments.int8:
         raise ValueError("--calibrate is for 8-bit integers: it needs --int8")
-    (exported,) = options.networks(arguments)
+    (read,) = options.networks(arguments)
+    exported = read()
     needs_images = arguments.int8 or exported.images is None
     dataset = load(exported.recipe.data, arguments.data) if needs_images else None
     calibrate = (arguments.calibrate or CALIBRATION) if arguments.int8 else None

@@ -1,7 +1,8 @@
 """Options that several commands have."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,8 @@ def add_network(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def networks(arguments: argparse.Namespace) -> Iterator["Exported"]:
-    """Return the networks that the arguments name, one after the other."""
+def networks(arguments: argparse.Namespace) -> list[Callable[[], "Exported"]]:
+    """Return functions that read the networks that the arguments name."""
     from adaste.runs.evaluate import network_of_run, read_network
     from adaste.runs.folder import NETWORKS
 
@@ -79,14 +80,14 @@ def networks(arguments: argparse.Namespace) -> Iterator["Exported"]:
     if which in NETWORKS:
         if not runs:
             raise ValueError("no network was named: give the folder of a run, or --network FILE")
-        return (read_network(run) if run.is_file() else network_of_run(run, which) for run in runs)
+        return [partial(read_network, run) if run.is_file() else partial(network_of_run, run, which) for run in runs]
     if runs:
         raise ValueError(f"with runs, --network must be one of {', '.join(NETWORKS)}, got {which!r}")
     if not Path(which).is_file():
         raise ValueError(
             f"--network must be {', '.join(NETWORKS)} or a network file that a run has left, got {which!r}"
         )
-    return iter([read_network(Path(which))])
+    return [partial(read_network, Path(which))]
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
