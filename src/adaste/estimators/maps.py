@@ -28,6 +28,8 @@ def sign(x: Tensor) -> Tensor:
     Returns:
         A new tensor of the same shape and type, without a gradient.
     """
+    if torch.compiler.is_compiling():  # torch 2.11's compiler refuses `out=` where channels lie last
+        return (x.detach() >= 0).to(x.dtype) * 2 - 1
     # Not by torch.where, which guesses wrong at every other random sign on a CPU and takes ten times as long.
     return torch.ge(x.detach(), 0, out=torch.empty_like(x)).mul_(2).sub_(1)
 
