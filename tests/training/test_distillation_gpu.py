@@ -42,6 +42,7 @@ def trained_teacher(precision: str = "float32") -> Teacher:
     made = made_by("full-precision", network=ResNet(), epochs=1, precision=precision, distillation=None)
     training = Training(made, DATA, device=GPU)
     list(training.run())
+    training.model.zero_grad()  # of its own training
     return Teacher(training.model.eval().requires_grad_(False), dtype_of(made), "0" * 64)
 
 
