@@ -171,6 +171,35 @@ def test_states_that_are_loaded_copied_or_replaced_are_those_of_the_next_step(ba
             assert torch.equal(ours, known)
 
 
+@pytest.mark.parametrize("moved", ["weight", "order", "latent", "state"])
+def test_tensors_that_move_between_steps_are_found_again(moved: str) -> None:
+    def move(optimizer: LatentOptimizer, weight: nn.Parameter) -> None:
+        state = optimizer.state[weight]
+        if moved == "weight":
+            weight.data = weight.data.clone()
+        elif moved == "order" and weight.dim() == 4:
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+        elif moved == "latent":
+            state["latent"].data = state["latent"].data.clone()
+        elif moved == "state":
+            state["average"] = state["average"].clone()
+
+    runs = []
+    for moves in (False, True):
+        weights = parameters([torch.float32])
+        optimizer = LatentOptimizer(
+            weights, base=partial(torch.optim.SGD, lr=0.1), estimator=AdaSTE(mu=0.5), averaging=0.9
+        )
+        for step in range(6):
+            give_gradients(weights, step)
+            optimizer.step()
+            for weight in weights if moves and step % 2 else []:
+                move(optimizer, weight)
+        runs.append(bits(optimizer))
+    for ours, wanted in zip(*runs, strict=True):
+        assert torch.equal(ours, wanted)
+
+
 def test_the_gradient_of_the_network_is_left_as_it_was() -> None:
     weights = parameters([torch.float32])
     optimizer = LatentOptimizer(

@@ -15,6 +15,7 @@ So the forward pass and the gradient of one step always see the same parameters.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -252,12 +253,12 @@ class Estimator(Elementwise, ABC):
         """
         return sign(self.position(latent)) * self.magnitude(latent)
 
-    @property
+    @cached_property
     def draws(self) -> bool:
         """Whether the method draws random numbers."""
         return self.on_parameter(0, 0) is not self
 
-    @property
+    @cached_property
     def takes_blocks(self) -> bool:
         """Whether the method and all its parts are element-wise, draw no numbers and measure no weights."""
         return all(

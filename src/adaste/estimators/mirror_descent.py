@@ -8,6 +8,7 @@ from the same start, theta = (u_plus - u_minus) / 2; they differ in how many num
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -184,7 +185,7 @@ class MirrorDescent(Estimator):
                     f"{name} is of the unstable form: the stable one keeps its dual points, got stable=True"
                 )
 
-    @property
+    @cached_property
     def takes_blocks(self) -> bool:
         # On CPUs torch rounds the atanh of a tensor's last elements otherwise than that of the others.
         return super().takes_blocks and not self.single_precision

@@ -59,24 +59,22 @@ class GradientGuard:
 
         `names` are those of all slots. Raise NonFiniteGradientError for a gradient on a CPU at once.
         """
-        waiting = [grad for grad in grads if grad.device.type != "cuda"]
-        if not _surely_finite(waiting):
-            found = [
-                names[slot]
-                for grad, slot in zip(grads, slots, strict=True)
-                if grad.device.type != "cuda" and not grad.isfinite().all()
-            ]
-            if found:
-                raise NonFiniteGradientError(found)
+        places: dict[torch.device, list[int]] = {}
+        for place, grad in enumerate(grads):
+            if grad.numel():  # a rank may hold no row of a small parameter, and there is no norm of nothing
+                places.setdefault(grad.device, []).append(place)
+        on_host = [place for device, found in places.items() if device.type != "cuda" for place in found]
+        if not _surely_finite([grads[place] for place in on_host]):
+            found_here = [names[slots[place]] for place in on_host if not grads[place].isfinite().all()]
+            if found_here:
+                raise NonFiniteGradientError(found_here)
         norms: list[Tensor | None] = [None] * len(grads)
-        # A rank may hold no row of a small parameter, and there is no norm of nothing.
-        watched = [place for place, grad in enumerate(grads) if grad.device.type == "cuda" and grad.numel()]
-        for device in {grads[place].device for place in watched}:
-            places = [place for place in watched if grads[place].device == device]
-            found_here = torch._foreach_norm([grads[place] for place in places], float("inf"))
-            for place, norm in zip(places, found_here, strict=True):
+        watched = {device: found for device, found in places.items() if device.type == "cuda"}
+        for device, found in watched.items():
+            largest = torch._foreach_norm([grads[place] for place in found], float("inf"))
+            for place, norm in zip(found, largest, strict=True):
                 norms[place] = norm
-            self._remember(device, torch.stack(found_here).float(), [slots[place] for place in places], len(names))
+            self._remember(device, torch.stack(largest).float(), [slots[place] for place in found], len(names))
         if watched:
             self._poll(names)
         return norms

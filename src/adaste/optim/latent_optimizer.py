@@ -55,6 +55,7 @@ from adaste.optim.step import (
     dense_grad,
     moments_at,
     parts_in,
+    still_hold,
     two_moments,
 )
 
@@ -241,7 +242,7 @@ class LatentOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         with torch.no_grad():
-            parameters = list(self._parameters())
+            parameters = self._parameters()
             warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))
             moving = [each for each in parameters if each.moves]
             moments, parts = self._plan(moving, names=[each.name for each in parameters])
@@ -339,7 +340,7 @@ class LatentOptimizer(Optimizer):
         kept = self.base.state_dict()
         among, around = outside_parameters(kept)
         of_base = kept["state"] if begun else first_state(self.base)
-        parameters = list(self._parameters())
+        parameters = self._parameters()
         states = {each.slot: saved_state(self.state[each.parameter], of_base.get(each.slot, {})) for each in parameters}
         packed: dict[str, Any] = {
             **around,
@@ -370,7 +371,7 @@ class LatentOptimizer(Optimizer):
         check_not_rounded(self._rounded, "load_state_dict()")
         state_dict = apply_hooks(self._optimizer_load_state_dict_pre_hooks, self, state_dict.copy())
         groups, saved = state_dict["param_groups"], states_in_order(state_dict)
-        parameters = list(self._parameters())
+        parameters = self._parameters()
         named = [(each.name, self.state[each.parameter]) for each in parameters]
         check_state(groups, saved, self.param_groups, named, self._kind_of_base)
         self.param_groups = [loaded_group(group, own) for group, own in zip(groups, self.param_groups, strict=True)]
@@ -403,6 +404,8 @@ class LatentOptimizer(Optimizer):
 
     def _equip(self) -> None:
         """Make all that lives as long as this object and is no part of its state."""
+        self._parts: list[Part] = []
+        self._methods: list[Method] = []
         self._guard = GradientGuard()
         self._eager = EagerStep()
         self._compiled = CompiledStep()
@@ -412,8 +415,11 @@ class LatentOptimizer(Optimizer):
         self._reestimated_at = 0
         self._warned_of_statistics = False
 
-    def _parameters(self) -> Iterator[Part]:
-        return parts_in(self.param_groups, self.state)
+    def _parameters(self) -> list[Part]:
+        """Return all parameters, in order."""
+        if not still_hold(self._parts, self.param_groups, self.state):
+            self._parts = list(parts_in(self.param_groups, self.state))
+        return self._parts
 
     def _with_estimators(self, parameters: Iterable[Part]) -> Iterator[tuple[Part, Estimator]]:
         """Yield each parameter with its method at the current step."""
@@ -441,7 +447,7 @@ class LatentOptimizer(Optimizer):
         """Return all weights with copies of them, before others are written for a while."""
         self.check_gradients()
         forget_gathered(model)
-        parameters = list(self._parameters())
+        parameters = self._parameters()
         if not self._rounded:
             warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))
         return [(each, each.weight.clone()) for each in parameters]
@@ -471,10 +477,11 @@ class LatentOptimizer(Optimizer):
         """Return the methods and the parameters of a step; `names` are those of all parameters."""
         grads = [dense_grad(each) for each in moving]
         norms = self._guard.inspect(grads, [each.slot for each in moving], names)
-        parts = [each._replace(grad=grad, norm=norm) for each, grad, norm in zip(moving, grads, norms, strict=True)]
-        methods = [Method(group["estimator"], group["averaging"]) for group in self.param_groups]
-        moments = moments_at(methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
-        return assign_moments(parts, moments)
+        found = [(group["estimator"], group["averaging"]) for group in self.param_groups]
+        if [(method.estimator, method.averaging) for method in self._methods] != found:
+            self._methods = [Method(*each) for each in found]
+        moments = moments_at(self._methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
+        return assign_moments(moving, grads, norms, moments)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return base_group(group, self._latents_of(group))

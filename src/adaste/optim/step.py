@@ -8,7 +8,9 @@ Everything here is called where no gradients are recorded.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import repeat
+from operator import is_not
 from typing import Any, NamedTuple, cast
 from weakref import ReferenceType, ref
 
@@ -19,7 +21,7 @@ from torch.optim import Optimizer
 from adaste.estimators import Estimator
 from adaste.estimators.base import FIRST, OutputAxis, Piece
 from adaste.estimators.schedules import Scalar, Schedule, Scheduled, at_step, now, schedules_in
-from adaste.optim.state import first_element, local, shard_like
+from adaste.optim.state import first_element, is_shard, local, shard_like
 
 SMALL = 2**17
 """Elements of a block on a CPU: what is computed from them stays in the cache of one core."""
@@ -40,6 +42,11 @@ class Method:
     estimator: Estimator
     averaging: Scheduled
 
+    @cached_property
+    def is_constant(self) -> bool:
+        """Whether nothing in it depends on the step."""
+        return at_step(self, 0) is self
+
 
 class Moment(NamedTuple):
     """A method at one step, and at the next, whose forward pass will see the weights."""
@@ -58,6 +65,8 @@ class Part(NamedTuple):
     """The network's."""
     owner: nn.Parameter
     """The base optimizer's, whose shard `latent` is."""
+    sharded: bool
+    """Whether they are DTensors."""
     axis: OutputAxis
     weight: Tensor
     latent: Tensor
@@ -73,6 +82,11 @@ class Part(NamedTuple):
     @property
     def moves(self) -> bool:
         return self.parameter.grad is not None
+
+    @property
+    def latent_now(self) -> Tensor:
+        """The shard of `owner`, wherever the base optimizer has put it."""
+        return local(self.owner) if self.sharded else self.owner
 
     def specialise(self, estimator: Estimator) -> Estimator:
         """Return the estimator with the random numbers and the output channels of this parameter."""
@@ -93,16 +107,27 @@ class Part(NamedTuple):
             and (average is None or average.stride() == weight.stride())
         )
 
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """The facts that a block of several parts takes for granted until the next step."""
+        weight, latent, average = self.weight, self.latent, self.average
+        return (
+            (self.slot, self.group, self.norm is None, weight.data_ptr(), weight.stride(), weight.shape, weight.dtype),
+            (weight.device, latent.data_ptr(), latent.stride(), latent.dtype, average is None or average.data_ptr()),
+        )
+
+    def in_step(self, grad: Tensor, norm: Tensor | None, moment: int) -> "Part":
+        """Return the part with its gradient and the place of its method among the moments of the step."""
+        return Part(*self[:11], grad, norm, moment)
+
     def as_vector(self) -> "Part":
-        """Return the same part with tensors of one dimension, which share memory with its own."""
-        grad = cast("Tensor", self.grad)
-        if grad.stride() != self.weight.stride():
-            grad = torch.empty_like(self.weight, dtype=grad.dtype).copy_(grad)
+        """Return the same part with tensors of one dimension, which share memory with its own; without a gradient."""
         return self._replace(
             weight=_vector(self.weight),
             latent=_vector(self.latent),
-            grad=_vector(grad),
             average=None if self.average is None else _vector(self.average),
+            grad=None,
+            norm=None,
         )
 
     def export(self, estimator: Estimator) -> Tensor:
@@ -130,6 +155,7 @@ def parts_in(groups: Sequence[Mapping[str, Any]], state: Mapping[Tensor, dict[st
                 group=index,
                 parameter=parameter,
                 owner=own["latent"],
+                sharded=is_shard(parameter),
                 axis=axis,
                 weight=local(parameter),
                 latent=local(own["latent"]),
@@ -139,6 +165,26 @@ def parts_in(groups: Sequence[Mapping[str, Any]], state: Mapping[Tensor, dict[st
             slot += 1
 
 
+def still_hold(
+    parts: Sequence[Part], groups: Sequence[Mapping[str, Any]], state: Mapping[Tensor, dict[str, Any]]
+) -> bool:
+    """Return whether the parts are those that `parts_in` would yield again; those of shards must be made anew."""
+    rest = iter(parts)
+    for index, group in enumerate(groups):
+        for parameter in group["params"]:
+            part, own = next(rest, None), state[parameter]
+            if (
+                part is None
+                or part.weight is not parameter
+                or part.group != index
+                or part.latent is not own["latent"]
+                or part.average is not own.get("average")
+                or part.mass is not own.get("mass")
+            ):
+                return False
+    return next(rest, None) is None
+
+
 def output_axes(group: Mapping[str, Any]) -> Sequence[OutputAxis]:
     """Return where each parameter of a group has its output channels."""
     return group.get("output_axes") or [FIRST] * len(group["params"])
@@ -146,12 +192,15 @@ def output_axes(group: Mapping[str, Any]) -> Sequence[OutputAxis]:
 
 def dense_grad(part: Part) -> Tensor:
     """Return the gradient of a part that moves; those of embeddings may be sparse."""
-    grad = local(cast("Tensor", part.parameter.grad))
+    grad = cast("Tensor", part.parameter.grad)
+    grad = local(grad) if part.sharded else grad
     return grad.to_dense() if grad.is_sparse else grad
 
 
-def assign_moments(parts: Sequence[Part], groups: Sequence[Moment]) -> tuple[list[Moment], list[Part]]:
-    """Return moments, and parts that know theirs.
+def assign_moments(
+    parts: Sequence[Part], grads: Sequence[Tensor], norms: Sequence[Tensor | None], groups: Sequence[Moment]
+) -> tuple[list[Moment], list[Part]]:
+    """Return moments, and parts that know theirs, their gradients and the norms of these.
 
     A part has the moment of its group, one for each other place of output channels in it, or one's own if its method
     draws random numbers.
@@ -159,7 +208,7 @@ def assign_moments(parts: Sequence[Part], groups: Sequence[Moment]) -> tuple[lis
     moments, placed = list(groups), []
     draws = [moment.now.estimator.draws for moment in groups]
     shared = {(place, FIRST): place for place, draw in enumerate(draws) if not draw}
-    for part in parts:
+    for part, grad, norm in zip(parts, grads, norms, strict=True):
         place = shared.get((part.group, part.axis))
         if place is None:
             place = len(moments)
@@ -168,7 +217,7 @@ def assign_moments(parts: Sequence[Part], groups: Sequence[Moment]) -> tuple[lis
             )
             if not draws[part.group]:
                 shared[part.group, part.axis] = place
-        placed.append(part._replace(moment=place))
+        placed.append(part.in_step(grad, norm, place))
     return moments, placed
 
 
@@ -179,8 +228,8 @@ def two_moments(schedules: list[Schedule], step: int | Tensor) -> tuple[list[Sca
 
 def moments_at(methods: list[Method], step: int | Tensor, evaluate: TwoMoments) -> list[Moment]:
     """Return each method at a step and at the next; `evaluate` is `two_moments`, compiled or not."""
-    if all(at_step(method, 0) is method for method in methods):
-        return [Moment(method, method) for method in methods]  # nothing depends on the step
+    if all(method.is_constant for method in methods):
+        return [Moment(method, method) for method in methods]
     schedules = [schedule for method in methods for schedule in schedules_in(method)]
     at_once, after = (iter(values) for values in (evaluate if schedules else two_moments)(schedules, step))
     following = step + 1
@@ -203,6 +252,46 @@ def advance_mass(mass: Tensor, rate: Scalar) -> Tensor:
     return rate * mass + (1 - rate)
 
 
+@dataclass
+class Arrangement:
+    """The parts of a step in blocks. It serves all steps whose parts have the same layout."""
+
+    layout: list[tuple[Any, ...]]
+    alone: list[int]
+    """The places of parts that are blocks of their own."""
+    together: list["Together"]
+    memory: list[Tensor]
+    """The latents' own, for each part."""
+
+
+@dataclass
+class Together:
+    """The parts of one block: their places in the step, and all that can be known before it."""
+
+    places: list[int]
+    vectors: list[Part]
+    pieces: list[Piece]
+    estimators: tuple[Estimator, ...] = ()
+    """Those of the last step, now and after, and the same for the pieces."""
+    on_pieces: tuple[Estimator, ...] = ()
+
+    def specialise(self, moment: Moment) -> Moment:
+        """Return the moment with its methods for these pieces."""
+        estimators = moment.now.estimator, moment.after.estimator
+        if not self.estimators or any(map(is_not, estimators, self.estimators)):
+            self.estimators = estimators
+            self.on_pieces = tuple(each.on_pieces(self.pieces) for each in estimators)
+        return Moment(*(Method(own, each.averaging) for own, each in zip(self.on_pieces, moment, strict=True)))
+
+    def in_step(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the vectors with the gradients of these parts."""
+        own = [parts[place] for place in self.places]
+        return [
+            vector.in_step(_vector(_grad_like(part)), part.norm, part.moment)
+            for vector, part in zip(self.vectors, own, strict=True)
+        ]
+
+
 class EagerStep:
     """The step of one optimizer, and the memory it keeps for the next."""
 
@@ -210,44 +299,59 @@ class EagerStep:
         # Gradients of latents that are made block by block: on a CPU fresh memory costs as much as all the rest.
         # Each is used again only after the base has let go of what it was given.
         self._slopes: dict[int, tuple[Tensor, ReferenceType[Tensor]]] = {}
+        # On a GPU, to find out again what lies where would take longer than the kernels.
+        self._arrangement: Arrangement | None = None
 
     def step(self, base: Optimizer, moments: Sequence[Moment], parts: Sequence[Part]) -> None:
         """Make one step of parts that all have a gradient."""
         _advance_masses(moments, parts)
-        blocks = list(self._blocks(moments, parts))
-        memory = [part.latent.detach() for part in parts]
+        arrangement = self._arrange(moments, parts)
+        blocks = list(self._blocks(arrangement, moments, parts))
         for block in blocks:
             block.begin()
         base.step()
         base.zero_grad()
-        for part, own in zip(parts, memory, strict=True):
+        for part, own in zip(parts, arrangement.memory, strict=True):
             _keep_memory(part, own)
         for block in blocks:
             block.end()
 
-    def _blocks(self, moments: Sequence[Moment], parts: Sequence[Part]) -> Iterator["Block"]:
-        """Yield blocks that together hold all elements: each of many parts, of one, or of a piece of one."""
+    def _arrange(self, moments: Sequence[Moment], parts: Sequence[Part]) -> Arrangement:
+        """Return which parts form a block together: as in the last step, if nothing has moved since."""
         in_blocks = {group for group in {part.group for part in parts} if moments[group].now.estimator.takes_blocks}
-        alike: dict[Any, list[Part]] = {}
-        for part in parts:
+        layout = [(part.group in in_blocks, *part.layout) for part in parts]
+        if self._arrangement is not None and self._arrangement.layout == layout:
+            return self._arrangement
+        alone: list[int] = []
+        alike: dict[Any, list[int]] = {}
+        for place, part in enumerate(parts):
             if part.group in in_blocks and part.is_vector:
                 like = part.latent
                 kind = part.group, like.device, like.dtype, part.weight.dtype, part.average is None, part.norm is None
-                alike.setdefault(kind, []).append(part)
+                alike.setdefault(kind, []).append(place)
             else:
-                yield Block(moments[part.moment], [part])
+                alone.append(place)
+        together = []
         for same in alike.values():
-            on_cpu = same[0].latent.device.type == "cpu"
-            for some in _pack(same, SMALL if on_cpu else LARGE):
+            most = SMALL if parts[same[0]].latent.device.type == "cpu" else LARGE
+            for places in _pack(same, [part.latent.numel() for part in parts], most):
+                some = [parts[place] for place in places]
                 pieces = [Piece(part.weight.shape, part.axis, part.weight.numel()) for part in some]
-                moment = Moment(
-                    *(replace(each, estimator=each.estimator.on_pieces(pieces)) for each in moments[same[0].group])
-                )
-                vectors = [part.as_vector() for part in some]
-                if on_cpu and vectors[0].latent.numel() > SMALL:
-                    yield from self._divide(moment, vectors[0])
-                else:
-                    yield Block(moment, vectors)
+                together.append(Together(places, [part.as_vector() for part in some], pieces))
+        self._arrangement = Arrangement(layout, alone, together, [part.latent.detach() for part in parts])
+        return self._arrangement
+
+    def _blocks(self, arrangement: Arrangement, moments: Sequence[Moment], parts: Sequence[Part]) -> Iterator["Block"]:
+        """Yield blocks that together hold all elements: each of many parts, of one, or of a piece of one."""
+        for place in arrangement.alone:
+            yield Block(moments[parts[place].moment], [parts[place]])
+        for some in arrangement.together:
+            vectors = some.in_step(parts)
+            moment = some.specialise(moments[vectors[0].group])
+            if vectors[0].latent.device.type == "cpu" and vectors[0].latent.numel() > SMALL:
+                yield from self._divide(moment, vectors[0])
+            else:
+                yield Block(moment, vectors)
 
     def _divide(self, moment: Moment, part: Part) -> Iterator["Block"]:
         """Yield blocks that are pieces of one part, which get their places in the gradient of its latent."""
@@ -260,7 +364,7 @@ class EagerStep:
         else:
             slope = self._memory_for(part)
             slopes = torch.split(slope, SMALL)
-        _give(part, slope.view(-1))
+        _give([part], slope)
         if slope is not grad:
             self._slopes[part.slot] = slope, ref(cast("Tensor", part.owner.grad))
         for weight, latent, gradient, average, own in zip(*split, slopes, strict=False):
@@ -307,8 +411,7 @@ class Block:
         slope = method.estimator.gradient(grad, start, weight)
         slope = self._keep(0.0, slope)
         if self._slope is None:
-            for part, own in zip(self._parts, _split(slope, [part.latent for part in self._parts]), strict=True):
-                _give(part, own)
+            _give(self._parts, slope)
         elif slope is not self._slope:
             self._slope.copy_(slope)
 
@@ -353,18 +456,22 @@ class Block:
 
 def _keep_memory(part: Part, own: Tensor) -> None:
     """Move a latent back into its own memory, which the blocks know, from where a base put it by `p.data = ...`."""
-    now_at = local(part.owner)
+    now_at = part.latent_now
     if now_at.data_ptr() != own.data_ptr() or now_at.stride() != own.stride():
         own.copy_(now_at)
         part.owner.data = shard_like(own, part.owner)
 
 
-def _give(part: Part, slope: Tensor) -> None:
-    """Give the base optimizer the gradient of a latent, which may be a vector."""
-    like = local(part.owner)
-    if slope.dim() != like.dim():
-        slope = slope.as_strided(like.shape, like.stride(), slope.storage_offset())
-    part.owner.grad = shard_like(slope, part.owner)
+def _give(parts: Sequence[Part], slopes: Tensor) -> None:
+    """Give the base optimizer the gradients of latents: that of one in its shape, or those of several in one vector."""
+    likes = [part.latent_now for part in parts]
+    if slopes.shape != likes[0].shape:
+        slopes = slopes.contiguous()
+    offset = slopes.storage_offset()
+    for part, like in zip(parts, likes, strict=True):
+        slope = slopes if slopes.shape == like.shape else slopes.as_strided(like.shape, like.stride(), offset)
+        part.owner.grad = shard_like(slope, part.owner) if part.sharded else slope
+        offset += like.numel()
 
 
 def _advance_masses(moments: Sequence[Moment], parts: Sequence[Part]) -> None:
@@ -383,17 +490,25 @@ def _advance_masses(moments: Sequence[Moment], parts: Sequence[Part]) -> None:
         torch._foreach_copy_(masses, new.unbind())
 
 
-def _pack(parts: Iterable[Part], most: int) -> Iterator[list[Part]]:
-    """Yield parts in order, as many at a time as have `most` elements together, or a single one with more."""
-    some: list[Part] = []
+def _pack(places: Iterable[int], counts: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Yield places in order, as many at a time as have `most` elements together, or a single one with more."""
+    some: list[int] = []
     count = 0
-    for part in parts:
-        if some and count + part.latent.numel() > most:
+    for place in places:
+        if some and count + counts[place] > most:
             yield some
             some, count = [], 0
-        some.append(part)
-        count += part.latent.numel()
+        some.append(place)
+        count += counts[place]
     yield some
+
+
+def _grad_like(part: Part) -> Tensor:
+    """Return the gradient with its elements in the order of the weights."""
+    grad = cast("Tensor", part.grad)
+    return (
+        grad if grad.stride() == part.weight.stride() else torch.empty_like(part.weight, dtype=grad.dtype).copy_(grad)
+    )
 
 
 def _vector(tensor: Tensor) -> Tensor:
