@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from adaste.data.augment import Crop, Flip, Mixup
+from adaste.estimators.schedules import Steps
 from adaste.recipes.recipe import Recipe
 from adaste.training.batches import Resident, Streaming, _stream_of_copies
 from adaste.training.execution import ExecutionMode, algorithms
@@ -20,6 +21,7 @@ from adaste.training.trainer import Training
 from support.small_runs import (
     CONVOLUTIONAL,
     InterruptedTrainingError,
+    Pooled,
     assert_same,
     small_data,
     small_recipe,
@@ -83,6 +85,32 @@ def test_an_interrupted_training_resumed_ends_the_same_to_the_last_bit(
     rest = timeless(finished(second))
     assert rest == wanted[len(wanted) - len(rest) :]
     assert_same(weights_of(second), weights_of(whole))
+
+
+@pytest.mark.parametrize("engine", [mode.value for mode in ExecutionMode])
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "noise"])
+def test_a_training_warmed_up_and_restarted_ends_as_a_new_one_to_the_last_bit(name: str, engine: str) -> None:
+    made = RECIPES[name]
+    new = training_on_gpu(made.with_seed(3), engine)
+    wanted = timeless(finished(new))
+    used = training_on_gpu(made, engine)
+    used.warm_up()
+    assert len(finished(used)) == made.epochs
+    used.restart(3)
+    assert timeless(finished(used)) == wanted
+    assert_same(weights_of(used), weights_of(new))
+
+
+def test_a_graph_of_each_side_trains_as_the_eager_step() -> None:
+    made = small_recipe("adaste", network=Pooled(), side=Steps(values=(4, 5, 8), ticks=(1, 2)), precision="bfloat16")
+    graphs, eager = training_on_gpu(made), training_on_gpu(made, "eager")
+    graphs.warm_up()
+    for record, wanted in zip(finished(graphs), finished(eager), strict=True):
+        assert record.loss == pytest.approx(wanted.loss, rel=2e-2)
+    graphs.restart()
+    first = [record.loss for record in finished(graphs)]
+    graphs.restart()
+    assert [record.loss for record in finished(graphs)] == first
 
 
 @pytest.mark.parametrize("engine", ["eager", "compiled", "graph"])
