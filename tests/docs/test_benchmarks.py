@@ -81,3 +81,31 @@ def test_the_program_of_the_page_on_own_loops_is_tested_with_both_kinds_of_stati
     assert len(run["epochs"]) == 20
     running, estimated = ([row[kind] for row in run["epochs"]] for kind in ("running", "reestimated"))
     assert sum(running[4:16]) < sum(estimated[4:16]) - 100
+
+
+def test_times_to_an_accuracy_are_those_of_whole_trainings_and_choose_on_held_out_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    made, record = import_module("time_to_accuracy"), tmp_path / "record.json"
+    options = ["--epochs", "3", "--seeds", "2", "--first-seed", "1", "--device", "cpu", "--output", str(record)]
+    tested = []
+    evaluate = Training.evaluate
+    monkeypatch.setattr(Training, "evaluate", lambda self, split: tested.append(split) or evaluate(self, split))
+    monkeypatch.setattr(
+        sys, "argv", ["time_to_accuracy.py", "digits-mlp-adaste", "digits-mlp-full-precision", *options]
+    )
+    made.main()
+    adaste, real = json.loads(record.read_text())["rows"]
+    for seed, run in zip((1, 2), adaste["runs"], strict=True):
+        recipe = Recipe.from_json(json.dumps(adaste["recipe"])).with_seed(seed)
+        whole = list(Training(recipe, load("digits", None), device=torch.device("cpu"), engine="eager").run())
+        assert (run["seed"], run["split"], run["accuracy"]) == (seed, "test", whole[-1].test_accuracy)
+        assert sum(run["epoch_seconds"]) < run["seconds"]
+    assert [row["runs"][0]["all_weights_binary"] for row in (adaste, real)] == [True, False]
+    tested.clear()
+    monkeypatch.setattr(sys, "argv", ["time_to_accuracy.py", "digits-mlp-adaste", "--set", "holdout=200", *options])
+    made.main()
+    (row,) = json.loads(record.read_text())["rows"]
+    assert set(tested) == {"holdout"}
+    assert {(run["split"], run["images"]) for run in row["runs"]} == {("holdout", 200)}
