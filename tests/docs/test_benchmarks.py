@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+import adaste_zoo
 import pytest
 import torch
 
@@ -109,3 +111,21 @@ def test_times_to_an_accuracy_are_those_of_whole_trainings_and_choose_on_held_ou
     (row,) = json.loads(record.read_text())["rows"]
     assert set(tested) == {"holdout"}
     assert {(run["split"], run["images"]) for run in row["runs"]} == {("holdout", 200)}
+
+
+def test_the_check_of_the_zoo_writes_the_card_of_a_network_that_is_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("adaste_runtime", reason="the runtime is not built: make .venv/runtime")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    made, record = import_module("zoo"), tmp_path / "record.json"
+    whole = {card.name: card for card in adaste_zoo.cards()}
+    monkeypatch.setattr(adaste_zoo, "NETWORKS", tmp_path / "networks")
+    (tmp_path / "networks").mkdir()
+    shutil.copy(ROOT / "zoo" / "adaste_zoo" / "networks" / "digits-vgg-small.safetensors", tmp_path / "networks")
+    monkeypatch.setattr(sys, "argv", ["zoo.py", "--output", str(record)])
+    made.main()
+    (card,) = adaste_zoo.cards()
+    assert replace(card, checked="") == replace(whole[card.name], checked="")
+    (row,) = json.loads(record.read_text())["rows"]
+    assert (row["sha256"], row["int8"]) == (card.sha256, card.int8)
