@@ -338,7 +338,7 @@ def study(name: str, runs: Sequence[Run]) -> str:
         usual = unchanged(entry["recipe"], file.parent, entry.get("epochs"))
         label = ", ".join(differences(replace(usual, holdout=recipes[0].holdout), recipes[0].with_seed(usual.seed)))
         made = [found[recipe.digest] for recipe in recipes if recipe.digest in found]
-        rows.append((entry["recipe"].removesuffix(".json").split("-", 2)[2], label, made, len(recipes)))
+        rows.append((Path(entry["recipe"]).name.removesuffix(".json").split("-", 2)[2], label, made, len(recipes)))
     means = {
         (method, label): fmean(run.records[-1].deciding for run in made) for method, label, made, _ in rows if made
     }
