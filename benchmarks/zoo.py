@@ -22,6 +22,7 @@ import adaste_runtime
 import adaste_zoo
 import numpy as np
 import torch
+from adaste_runtime.bench import latencies
 
 from adaste._util.files import write_atomically
 from adaste.data import Dataset, load
@@ -47,6 +48,12 @@ def accuracy(network: adaste_runtime.Network, dataset: Dataset) -> float:
         outputs = network(middle(dataset.test.images[part], network))
         right += int((outputs.argmax(1) == dataset.test.labels[part]).sum())
     return 100 * right / len(dataset.test)
+
+
+def milliseconds(network: adaste_runtime.Network) -> dict[str, float]:
+    """The time of a call with one random image."""
+    times = 1e3 * latencies(network, 1, seconds=2.0)
+    return {"min": times.min(), "median": float(np.median(times)), "calls": len(times), "threads": network.threads}
 
 
 def run_and_seeds(digest: str, runs: Sequence[Run]) -> tuple[Run, list[Run]]:
@@ -86,6 +93,7 @@ def check(file: Path, runs: Sequence[Run], arguments: argparse.Namespace) -> dic
         sha256=hashlib.sha256(content).hexdigest(),
     )
     write_atomically(file.with_suffix(".json"), (json.dumps(vars(card), indent=1) + "\n").encode())
+    times = {kind: milliseconds(network) for kind, network in (("float32", whole), ("int8", coarse))}
     print(
         f"{card.name}: recorded {card.recorded:.2f} %, float32 {card.float32:.2f}, int8 {card.int8:.2f} on "
         f"{card.images:,} images; mean of {len(seeds)} seeds {statistics.fmean(card.seeds):.2f}; {card.bytes:,} bytes",
@@ -95,6 +103,7 @@ def check(file: Path, runs: Sequence[Run], arguments: argparse.Namespace) -> dic
         **vars(card),
         "folder": run.folder.name,
         "calibration_images": len(chosen),
+        "milliseconds": times,
         "seconds": time.perf_counter() - began,
     }
 

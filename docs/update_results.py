@@ -376,7 +376,14 @@ def best(runs: Sequence[Run]) -> str:
         seeds = [run.result.last_accuracy for run in runs if run.recipe.unseeded == made]
         return f"{cell_summary(OverSeeds.of(seeds))} (n = {len(seeds)})" if seeds else "missing"
 
-    lines = [["setting", "paper, one bit", "paper, float32", "VISPA", "best, one bit", "epochs", "teacher, float32"]]
+    files = {row["name"]: row for row in read("benchmarks/zoo")["rows"]}
+
+    def deployed_as(setting: str) -> list[str]:
+        row = files.get(setting)
+        return [f"{row['bytes'] / 1e6:.2f} MB", pair(row["milliseconds"]["float32"])] if row else ["", ""]
+
+    head = ["setting", "paper, one bit", "paper, float32", "VISPA", "best, one bit", "epochs", "teacher, float32"]
+    lines = [[*head, "file", "ms"]]
     for data, network in BEST:
         setting = f"{data}-{network}"
         one_bit = published(setting, "adaste", "adaste-annealed", "adaste-annealed-mixup")
@@ -385,7 +392,7 @@ def best(runs: Sequence[Run]) -> str:
             [
                 setup(setting).title,
                 *(one_bit, published(setting, "full-precision"), VISPA.get(setting, "")),
-                *(reached(made), str(made.epochs), reached(teacher)),
+                *(reached(made), str(made.epochs), reached(teacher), *deployed_as(setting)),
             ]
         )
     return grid(lines)
@@ -416,12 +423,19 @@ def time_to_accuracy(name: str) -> str:
 
 def zoo() -> str:
     """Return the networks of the zoo."""
-    lines = [["network", "data", "accuracy % over seeds", "float32", "8-bit", "images", "bytes"]]
-    for row in read("benchmarks/zoo")["rows"]:
+    found = read("benchmarks/zoo")
+    lines = [["network", "accuracy % over seeds", "float32", "8-bit", "images", "bytes", "ms, float32", "ms, 8-bit"]]
+    for row in found["rows"]:
         seeds = f"{cell_summary(OverSeeds.of(row['seeds']))} (n = {len(row['seeds'])})"
         exact = [f"{row[kind]:.2f}" for kind in ("float32", "int8")]
-        lines.append([f"`{row['name']}`", row["data"], seeds, *exact, f"{row['images']:,}", f"{row['bytes']:,}"])
-    return grid(lines)
+        times = [pair(row["milliseconds"][kind], digits=3) for kind in ("float32", "int8")]
+        lines.append([f"`{row['name']}`", seeds, *exact, f"{row['images']:,}", f"{row['bytes']:,}", *times])
+    machine = found["environment"]
+    calls = min(times["calls"] for row in found["rows"] for times in row["milliseconds"].values())
+    return (
+        f"{grid(lines)}\nMilliseconds: minimum / median of {calls:,} or more calls with one image, one thread of "
+        f"{machine['processor']} ({machine['cores']} cores), {machine['date'][:10]}.\n"
+    )
 
 
 MEASURED: dict[str, Callable[..., str]] = {
