@@ -108,6 +108,9 @@ def main() -> None:
         for planned in find_recipes(text, settings, arguments.data):
             with algorithms(deterministic=False, device=arguments.device):
                 rows.append(row_of(planned.name, planned.recipe, arguments))
+            gc.collect()  # the training, and with it the memory of its graphs
+            if arguments.device.type == "cuda":
+                torch.cuda.empty_cache()
             if arguments.output:
                 record = {"environment": environment(arguments.device), "target": arguments.target, "rows": rows}
                 write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())

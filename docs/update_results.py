@@ -399,22 +399,24 @@ def best(runs: Sequence[Run]) -> str:
 
 
 def time_to_accuracy(name: str) -> str:
-    """Return seconds and accuracies over the seeds of each recipe of a record."""
+    """Return seconds and accuracies over the seeds of each recipe of a record, with its differences from the first."""
     if not (ROOT / "results" / "benchmarks" / f"{name}.json").exists():
         return "Not measured yet.\n"
     found = read(f"benchmarks/{name}")
-    lines = [["recipe", "epochs", "n", "test accuracy %", "seconds, minimum / median", "all weights binary"]]
+    first = Recipe.from_json(json.dumps(found["rows"][0]["recipe"]))
+    lines = [["recipe", "difference", "n", "accuracy %", "images", "seconds, minimum / median", "weights"]]
     for row in found["rows"]:
-        chosen = row["runs"]
+        chosen, made = row["runs"], Recipe.from_json(json.dumps(row["recipe"]))
         seconds = [run["seconds"] for run in chosen]
         lines.append(
             [
-                f"`{row['name']}`",
-                str(row["recipe"]["epochs"]),
+                f"`{row['name']}`, {made.epochs} epochs",
+                ", ".join(differences(first, made)),
                 str(len(chosen)),
                 cell_summary(OverSeeds.of([run["accuracy"] for run in chosen])),
+                f"{chosen[0]['images']:,} {'test' if chosen[0]['split'] == 'test' else 'held out'}",
                 f"{min(seconds):.1f} / {median(seconds):.1f}",
-                "yes" if all(run["all_weights_binary"] for run in chosen) else "no",
+                "all binary" if all(run["all_weights_binary"] for run in chosen) else "not all binary",
             ]
         )
     machine = found["environment"]

@@ -1,8 +1,10 @@
 """The tables of README and docs are those of results/, and every committed run can be read."""
 
+import dataclasses
 import importlib.util
 import json
 import re
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -77,3 +79,34 @@ def test_the_best_recipes_are_shown_with_their_seeds_beside_published_numbers(sc
     ]
     (line,) = (line for line in script.best(runs=runs).splitlines() if "CIFAR-100 VGG-16" in line)
     assert line.startswith("| CIFAR-100 VGG-16 | 69.28 | 71.50 | 72.09 | 73.00 ± 1.00 (n = 3) | 500 | missing |")
+
+
+def test_times_are_shown_with_the_differences_of_their_recipes(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    assert script.time_to_accuracy("fast") == "Not measured yet.\n"
+    usual = named_recipe("cifar10-resnet18-fast", epochs=50)
+    rows = [
+        {
+            "name": "fast",
+            "recipe": json.loads(made.to_json()),
+            "runs": [
+                {"seconds": seconds, "accuracy": 94.0, "split": split, "images": 5000, "all_weights_binary": binary}
+                for seconds in (20.0, 23.0, 21.0)
+            ],
+        }
+        for made, split, binary in (
+            (usual, "test", True),
+            (dataclasses.replace(usual, batch=512, augmentation=usual.augmentation[:2]), "holdout", False),
+        )
+    ]
+    environment = {"gpu": "NVIDIA H200", "processor": "Xeon", "date": "2026-11-20T01:02:03+00:00"}
+    (tmp_path / "results" / "benchmarks").mkdir(parents=True)
+    record = {"environment": environment, "rows": rows}
+    (tmp_path / "results" / "benchmarks" / "fast.json").write_text(json.dumps(record))
+    _, _, first, second, _, last = script.time_to_accuracy("fast").splitlines()
+    assert first == "| `fast`, 50 epochs |  | 3 | 94.00 ± 0.00 | 5,000 test | 20.0 / 21.0 | all binary |"
+    assert "| batch=512, no Cutout(size=8) | 3 |" in second and second.endswith("| not all binary |")
+    assert "5,000 held out" in second
+    assert last == "Made on NVIDIA H200, 2026-11-20."
