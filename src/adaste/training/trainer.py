@@ -122,6 +122,9 @@ class Training:
     def restart(self, seed: int | None = None) -> None:
         """Begin anew, with another seed if one is given; what is compiled or captured stays valid.
 
+        The same training follows as from a new object, up to the rounding of a compiled optimizer, whose very first
+        step is not compiled.
+
         Raises:
             ValueError: The method draws random numbers, and the seed is another one.
         """
