@@ -52,9 +52,10 @@ web-demo: web
 bench: .venv/ready
 	$(BIN)/python benchmarks/step.py
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: pyproject.toml constraints.txt zoo/pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[demo,dev,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[demo,dev,docs]' \
+	  --editable ./zoo
 	touch $@
 
 # The torch-free runtime, compiled for this machine; again whenever its sources change. Its build folder is kept, so
@@ -65,10 +66,11 @@ RUNTIME := $(shell find runtime/src runtime/include -type f -not -name '*.pyc' -
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps ./runtime
 	touch $@
 
-# Both packages as files for `pip install`, in dist/.
+# All packages as files for `pip install`, in dist/.
 wheels: .venv/ready
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist ./runtime
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./zoo
 	@ls dist
 
 clean:

@@ -1,6 +1,6 @@
 """Check that a tag may be released: python .github/check_release.py v0.1.0
 
-Both packages must have the version that the tag names, the changelog must date it, and both projects and the
+All packages must have the version that the tag names, the changelog must date it, and all projects and the
 documentation must have the address of the repository.
 """
 
@@ -10,8 +10,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-VERSIONS = ("src/adaste/__init__.py", "runtime/src/adaste_runtime/__init__.py")
-PROJECTS = ("pyproject.toml", "runtime/pyproject.toml")
+VERSIONS = ("src/adaste/__init__.py", "runtime/src/adaste_runtime/__init__.py", "zoo/adaste_zoo/__init__.py")
+PROJECTS = ("pyproject.toml", "runtime/pyproject.toml", "zoo/pyproject.toml")
 
 
 def problems(tag: str, root: Path = ROOT) -> list[str]:

@@ -9,20 +9,25 @@ A table stands between the lines `<!-- results: NAME ARGUMENT... -->` and `<!-- 
   `summary RECORD...` (batch 1 and one thread);
 - `setup RECORD FIELD...` (benchmarks/setup_on_digits.py: all methods, or those of which one of these fields is varied)
   and `first-steps RECORD NETWORK` of the same;
+- `study FILE`: the runs of a study file, a line for each recipe with its differences from the named one, and `best`:
+  those of the recipes named best, beside published numbers;
+- `time RECORD` (benchmarks/time_to_accuracy.py) and `zoo` (benchmarks/zoo.py);
 - `demo`, `step`, `training`, `statistics`: the records of `make demo`, benchmarks/step.py, training.py and
   own_loop_statistics.py.
 """
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 from adaste._util.files import write_atomically
+from adaste._util.serial import brief
+from adaste.cli.recipe_args import find_recipes
 from adaste.paper.cells import OverSeeds
 from adaste.paper.families import setup
 from adaste.paper.figures import BESIDE_REAL, TITLES
@@ -30,6 +35,10 @@ from adaste.paper.index import Run, collect
 from adaste.paper.report.cell_format import format_summary as cell_summary
 from adaste.paper.report.texts import grid_of_family
 from adaste.paper.tables import TABLES, Table, family
+from adaste.recipes.distillation import Distillation
+from adaste.recipes.presets import BEST
+from adaste.recipes.presets import recipe as named_recipe
+from adaste.recipes.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -45,8 +54,10 @@ PAGES = (
             "inference",
             "reproducing",
             "short-runs",
+            "recipe",
         )
     ),
+    ROOT / "zoo" / "README.md",
 )
 PICTURES = ("overview-cifar10-resnet18", "figure3-released", "long-runs-ours")
 MACHINES = {"xeon-again": "Xeon", "avx2": "EPYC"}
@@ -293,7 +304,145 @@ def flips(runs: Sequence[Run], chosen_family: str, setup_name: str) -> str:
     return grid([head, *(row for _, row in sorted(rows, reverse=True))])
 
 
+def differences(usual: Any, made: Any, path: str = "") -> Iterator[str]:
+    """Yield what differs between two recipes, or two parts of them, as `--set` would change it."""
+    for field in fields(made):
+        before, after, place = getattr(usual, field.name), getattr(made, field.name), f"{path}{field.name}"
+        if field.name == "augmentation":
+            kinds = {type(transform) for transform in after}
+            yield from (brief(transform) for transform in after if transform not in before)
+            yield from (f"no {brief(transform)}" for transform in before if type(transform) not in kinds)
+        elif isinstance(after, Distillation):
+            yield from ("a teacher", *differences(Distillation(teacher=after.teacher), after))
+        elif before != after and type(before) is type(after) and is_dataclass(after):
+            yield from differences(before, after, f"{place}.")
+        elif before != after:
+            yield f"{place}={brief(after)}"
+
+
+def unchanged(name: str, folder: Path, epochs: int | None) -> Recipe:
+    """Return the recipe that an entry of a study changes: a file beside the study, or a named one."""
+    if name.endswith(".json"):
+        return Recipe.from_json((folder / name).read_text())
+    return named_recipe(name, epochs=epochs)
+
+
+def study(name: str, runs: Sequence[Run]) -> str:
+    """Return the runs of a study file, a line for each recipe: held-out accuracy, and the gain over no changes."""
+    file = ROOT / "studies" / f"{name}.json"
+    entries, planned = json.loads(file.read_text()), iter(find_recipes(str(file)))
+    found = {run.digest: run for run in runs}
+    rows: list[tuple[str, str, list[Run], int]] = []
+    for entry in entries:
+        recipes = [next(planned).recipe for _ in entry.get("seeds") or [0]]
+        usual = unchanged(entry["recipe"], file.parent, entry.get("epochs"))
+        label = ", ".join(differences(replace(usual, holdout=recipes[0].holdout), recipes[0].with_seed(usual.seed)))
+        made = [found[recipe.digest] for recipe in recipes if recipe.digest in found]
+        rows.append((Path(entry["recipe"]).name.removesuffix(".json").split("-", 2)[2], label, made, len(recipes)))
+    means = {
+        (method, label): fmean(run.records[-1].deciding for run in made) for method, label, made, _ in rows if made
+    }
+    lines = [["method", "difference", "n", "held-out accuracy %", "gain", "training %"]]
+    for method, label, made, wanted in sorted(rows, key=lambda row: -means.get(row[:2], 0.0)):
+        if not made:
+            lines.append([f"`{method}`", label, f"0 of {wanted}", "missing", "", ""])
+            continue
+        reached = cell_summary(OverSeeds.of([run.records[-1].deciding for run in made]))
+        gain = f"{means[method, label] - means[method, '']:+.2f}" if label and (method, "") in means else ""
+        trained = f"{fmean(run.records[-1].train_accuracy for run in made):.2f}"
+        lines.append([f"`{method}`", label, str(len(made)), reached, gain, trained])
+    return grid(lines)
+
+
+VISPA = {
+    "cifar10-resnet18": "95.05",
+    "cifar10-vgg16": "93.25",
+    "cifar100-resnet18": "77.05",
+    "cifar100-vgg16": "72.09",
+    "tiny-imagenet-resnet18": "58.98",
+}
+"""Published means of 40 sampled networks, best test epoch, in part with real layers (docs/recipe.md)."""
+
+
+def best(runs: Sequence[Run]) -> str:
+    """Return the last epochs of the recipes named best and of their teachers, beside published numbers."""
+
+    def published(setting: str, *methods: str) -> str:
+        rows = [row for table in ("table1", "table2") for row in TABLES[table].rows if row.method in methods]
+        numbers = [row.published[setting].accuracy for row in rows if setting in row.published]
+        return f"{max(numbers):.2f}" if numbers else ""
+
+    def reached(made: Recipe) -> str:
+        seeds = [run.result.last_accuracy for run in runs if run.recipe.unseeded == made]
+        return f"{cell_summary(OverSeeds.of(seeds))} (n = {len(seeds)})" if seeds else "missing"
+
+    files = {row["name"]: row for row in read("benchmarks/zoo")["rows"]}
+
+    def deployed_as(setting: str) -> list[str]:
+        row = files.get(setting)
+        return [f"{row['bytes'] / 1e6:.2f} MB", pair(row["milliseconds"]["float32"])] if row else ["", ""]
+
+    head = ["setting", "paper, one bit", "paper, float32", "VISPA", "best, one bit", "epochs", "teacher, float32"]
+    lines = [[*head, "file", "ms"]]
+    for data, network in BEST:
+        setting = f"{data}-{network}"
+        one_bit = published(setting, "adaste", "adaste-annealed", "adaste-annealed-mixup")
+        made, teacher = (named_recipe(f"{setting}-{name}") for name in ("best", "teacher"))
+        lines.append(
+            [
+                setup(setting).title,
+                *(one_bit, published(setting, "full-precision"), VISPA.get(setting, "")),
+                *(reached(made), str(made.epochs), reached(teacher), *deployed_as(setting)),
+            ]
+        )
+    return grid(lines)
+
+
+def time_to_accuracy(name: str) -> str:
+    """Return seconds and accuracies over the seeds of each recipe of a record, with its differences from the first."""
+    if not (ROOT / "results" / "benchmarks" / f"{name}.json").exists():
+        return "Not measured yet.\n"
+    found = read(f"benchmarks/{name}")
+    first = Recipe.from_json(json.dumps(found["rows"][0]["recipe"]))
+    lines = [["recipe", "difference", "n", "accuracy %", "images", "seconds, minimum / median", "weights"]]
+    for row in found["rows"]:
+        chosen, made = row["runs"], Recipe.from_json(json.dumps(row["recipe"]))
+        seconds = [run["seconds"] for run in chosen]
+        lines.append(
+            [
+                f"`{row['name']}`, {made.epochs} epochs",
+                ", ".join(differences(first, made)),
+                str(len(chosen)),
+                cell_summary(OverSeeds.of([run["accuracy"] for run in chosen])),
+                f"{chosen[0]['images']:,} {'test' if chosen[0]['split'] == 'test' else 'held out'}",
+                f"{min(seconds):.1f} / {median(seconds):.1f}",
+                "all binary" if all(run["all_weights_binary"] for run in chosen) else "not all binary",
+            ]
+        )
+    machine = found["environment"]
+    return f"{grid(lines)}\nMade on {machine['gpu'] or machine['processor']}, {machine['date'][:10]}.\n"
+
+
+def zoo() -> str:
+    """Return the networks of the zoo."""
+    found = read("benchmarks/zoo")
+    lines = [["network", "accuracy % over seeds", "float32", "8-bit", "images", "bytes", "ms, float32", "ms, 8-bit"]]
+    for row in found["rows"]:
+        seeds = f"{cell_summary(OverSeeds.of(row['seeds']))} (n = {len(row['seeds'])})"
+        exact = [f"{row[kind]:.2f}" for kind in ("float32", "int8")]
+        times = [pair(row["milliseconds"][kind], digits=3) for kind in ("float32", "int8")]
+        lines.append([f"`{row['name']}`", seeds, *exact, f"{row['images']:,}", f"{row['bytes']:,}", *times])
+    machine = found["environment"]
+    calls = min(times["calls"] for row in found["rows"] for times in row["milliseconds"].values())
+    return (
+        f"{grid(lines)}\nMilliseconds: minimum / median of {calls:,} or more calls with one image, one thread of "
+        f"{machine['processor']} ({machine['cores']} cores), {machine['date'][:10]}.\n"
+    )
+
+
 MEASURED: dict[str, Callable[..., str]] = {
+    "time": time_to_accuracy,
+    "zoo": zoo,
     "inference": latencies,
     "starts": starts,
     "summary": summary,
@@ -305,6 +454,7 @@ MEASURED: dict[str, Callable[..., str]] = {
     "first-steps": first_steps,
     "statistics": norm_statistics,
 }
+OF_STUDIES: dict[str, Callable[..., str]] = {"study": study, "best": best}
 LONG = replace(TABLES["table1"], rows=tuple(row for row in TABLES["table1"].rows if row.method in BESIDE_REAL))
 OF_RUNS = {
     "flips": flips,
@@ -321,6 +471,8 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
         name, *words = found[2].split()
         if name in MEASURED:
             return f"{found[1]}\n{MEASURED[name](*words)}\n{found[3]}"
+        if name in OF_STUDIES:
+            return f"{found[1]}\n{OF_STUDIES[name](*words, runs=runs)}\n{found[3]}"
         chosen_family, epochs, *setups = words
         chosen_runs = [run for run in runs if run.recipe.epochs == int(epochs)]
         return f"{found[1]}\n{OF_RUNS[name](chosen_runs, chosen_family, *setups)}\n{found[3]}"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # for type checkers; at run time a name is imported when it i
     from adaste.estimators.base import OutputAxis
     from adaste.estimators.maps import DoubleWell, HardTanh, Tanh, sign
     from adaste.estimators.noise import Noise
-    from adaste.estimators.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, at_step
+    from adaste.estimators.schedules import Constant, Cosine, Geometric, Linear, Sigmoid, Steps, Triangle, at_step
     from adaste.optim.guards import NonFiniteGradientError
     from adaste.optim.latent_optimizer import LatentOptimizer
     from adaste.optim.norm_statistics import reestimate_norms
@@ -89,6 +89,7 @@ __all__ = [
     "StraightThrough",
     "Tanh",
     "TanhMirror",
+    "Triangle",
     "Unit",
     "at_step",
     "binary_weights",
@@ -115,6 +116,7 @@ _HOMES = MappingProxyType(
         "Linear": "estimators.schedules",
         "Sigmoid": "estimators.schedules",
         "Steps": "estimators.schedules",
+        "Triangle": "estimators.schedules",
         "at_step": "estimators.schedules",
         "NonFiniteGradientError": "optim.guards",
         "LatentOptimizer": "optim.latent_optimizer",

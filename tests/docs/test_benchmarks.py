@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+import adaste_zoo
 import pytest
 import torch
 
@@ -81,3 +83,49 @@ def test_the_program_of_the_page_on_own_loops_is_tested_with_both_kinds_of_stati
     assert len(run["epochs"]) == 20
     running, estimated = ([row[kind] for row in run["epochs"]] for kind in ("running", "reestimated"))
     assert sum(running[4:16]) < sum(estimated[4:16]) - 100
+
+
+def test_times_to_an_accuracy_are_those_of_whole_trainings_and_choose_on_held_out_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    made, record = import_module("time_to_accuracy"), tmp_path / "record.json"
+    options = ["--epochs", "3", "--seeds", "2", "--first-seed", "1", "--device", "cpu", "--output", str(record)]
+    tested = []
+    evaluate = Training.evaluate
+    monkeypatch.setattr(Training, "evaluate", lambda self, split: tested.append(split) or evaluate(self, split))
+    monkeypatch.setattr(
+        sys, "argv", ["time_to_accuracy.py", "digits-mlp-adaste", "digits-mlp-full-precision", *options]
+    )
+    made.main()
+    adaste, real = json.loads(record.read_text())["rows"]
+    for seed, run in zip((1, 2), adaste["runs"], strict=True):
+        recipe = Recipe.from_json(json.dumps(adaste["recipe"])).with_seed(seed)
+        whole = list(Training(recipe, load("digits", None), device=torch.device("cpu"), engine="eager").run())
+        assert (run["seed"], run["split"], run["accuracy"]) == (seed, "test", whole[-1].test_accuracy)
+        assert sum(run["epoch_seconds"]) < run["seconds"]
+    assert [row["runs"][0]["all_weights_binary"] for row in (adaste, real)] == [True, False]
+    tested.clear()
+    monkeypatch.setattr(sys, "argv", ["time_to_accuracy.py", "digits-mlp-adaste", "--set", "holdout=200", *options])
+    made.main()
+    (row,) = json.loads(record.read_text())["rows"]
+    assert set(tested) == {"holdout"}
+    assert {(run["split"], run["images"]) for run in row["runs"]} == {("holdout", 200)}
+
+
+def test_the_check_of_the_zoo_writes_the_card_of_a_network_that_is_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("adaste_runtime", reason="the runtime is not built: make .venv/runtime")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    made, record = import_module("zoo"), tmp_path / "record.json"
+    whole = {card.name: card for card in adaste_zoo.cards()}
+    monkeypatch.setattr(adaste_zoo, "NETWORKS", tmp_path / "networks")
+    (tmp_path / "networks").mkdir()
+    shutil.copy(ROOT / "zoo" / "adaste_zoo" / "networks" / "digits-vgg-small.safetensors", tmp_path / "networks")
+    monkeypatch.setattr(sys, "argv", ["zoo.py", "--output", str(record)])
+    made.main()
+    (card,) = adaste_zoo.cards()
+    assert replace(card, checked="") == replace(whole[card.name], checked="")
+    (row,) = json.loads(record.read_text())["rows"]
+    assert (row["sha256"], row["int8"]) == (card.sha256, card.int8)

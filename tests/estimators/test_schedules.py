@@ -20,6 +20,7 @@ from adaste.estimators.schedules import (
     Schedule,
     Sigmoid,
     Steps,
+    Triangle,
     at_step,
     now,
     schedules_in,
@@ -42,7 +43,16 @@ ramps = st.builds(
 plans = st.dictionaries(st.integers(0, 60), st.floats(-5, 5), min_size=1, max_size=5).map(
     lambda later: Steps(values=(0.5, *(later[tick] for tick in sorted(later))), ticks=tuple(sorted(later)), every=3)
 )
-schedules = ramps | plans | st.builds(Constant, value=st.floats(-5, 5))
+triangles = st.builds(
+    lambda rise, fall, **fields: Triangle(rise=rise, length=rise + fall, **fields),
+    rise=st.integers(0, 20),
+    fall=counts,
+    start=positive,
+    peak=positive,
+    stop=positive,
+    every=st.integers(1, 7),
+)
+schedules = ramps | plans | triangles | st.builds(Constant, value=st.floats(-5, 5))
 
 
 def literal(schedule: Schedule, step: int) -> float:
@@ -56,6 +66,11 @@ def literal(schedule: Schedule, step: int) -> float:
             if tick >= boundary:
                 value = later
         return value
+    if isinstance(schedule, Triangle):
+        if tick < schedule.rise:
+            return schedule.start + (schedule.peak - schedule.start) * tick / schedule.rise
+        fallen = min(1.0, (tick - schedule.rise) / (schedule.length - schedule.rise))
+        return schedule.peak + (schedule.stop - schedule.peak) * fallen
     p = min(1.0, max(0.0, (tick - schedule.delay) / schedule.length))
     a, b = schedule.start, schedule.stop
     if isinstance(schedule, Linear):
@@ -202,6 +217,10 @@ def test_ramp_refuses_bad_input_by_name(kind, name, bad):
         (lambda: Sigmoid(start=0.0, stop=1.0, length=2, steepness=math.nan), "steepness.*nan"),
         (lambda: Constant(value=math.nan), "value.*nan"),
         (lambda: Constant(value="x"), "value.*'x'"),
+        (lambda: Triangle(start=0.0, peak=math.nan, stop=0.0, rise=1, length=2), "peak.*nan"),
+        (lambda: Triangle(start=0.0, peak=1.0, stop=0.0, rise=2, length=2), "rise.*below length, 2, got 2"),
+        (lambda: Triangle(start=0.0, peak=1.0, stop=0.0, rise=-1, length=2), "rise.*-1"),
+        (lambda: Triangle(start=0.0, peak=1.0, stop=0.0, rise=0, length=0), "length.*0"),
         (lambda: Steps(values=(1.0,), ticks=(3,)), "1 values and 1 ticks"),
         (lambda: Steps(values=(1.0, 2.0, 3.0), ticks=(5, 3)), r"increase.*\(5, 3\)"),
         (lambda: Steps(values=(1.0, 2.0, 3.0), ticks=(3, 3)), r"increase.*\(3, 3\)"),

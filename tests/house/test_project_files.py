@@ -19,10 +19,10 @@ problems = runpy.run_path(str(CHECK))["problems"]
 @pytest.fixture
 def ready(tmp_path: Path) -> Path:
     """A project whose version 1.2.3 may be released."""
-    for package in ("src/adaste", "runtime/src/adaste_runtime"):
+    for package in ("src/adaste", "runtime/src/adaste_runtime", "zoo/adaste_zoo"):
         (tmp_path / package).mkdir(parents=True)
         (tmp_path / package / "__init__.py").write_text('"""A package."""\n\n__version__ = "1.2.3"\n')
-    for folder in (".", "runtime"):
+    for folder in (".", "runtime", "zoo"):
         (tmp_path / folder / "pyproject.toml").write_text(
             '[project]\nname = "p"\n[project.urls]\nRepository = "https://example.org/p"\n'
         )
@@ -54,7 +54,7 @@ def test_a_release_without_a_day_or_an_address_is_refused(ready: Path) -> None:
     assert places == ["pyproject.toml", "mkdocs.yml", "CHANGELOG.md"]
 
 
-def test_both_packages_have_one_version() -> None:
+def test_all_packages_have_one_version() -> None:
     assert not [problem for problem in problems(f"v{adaste.__version__}") if "__version__" in problem]
 
 

@@ -12,7 +12,7 @@ from adaste.estimators.schedules import Cosine, Geometric, Schedule, schedules_i
 from adaste.models import ImageShape
 from adaste.recipes.bases import Base
 from adaste.recipes.methods import METHODS, Plan
-from adaste.recipes.presets import RECIPES, SETTINGS, recipe
+from adaste.recipes.presets import BEST, RECIPES, SETTINGS, recipe
 from adaste.recipes.recipe import Recipe
 
 # What the data of a setting look like when they reach the network.
@@ -236,6 +236,32 @@ def test_a_seed_reaches_the_recipe_and_its_random_weights() -> None:
     made = recipe("digits-mlp-bayesbinn", seed=3)
     assert (made.seed, made.estimator.noise.seed) == (3, 3)
     assert made.with_seed(0) == recipe("digits-mlp-bayesbinn")
+
+
+@pytest.mark.parametrize("name", [f"{data}-{network}" for data, network in BEST])
+@pytest.mark.parametrize("epochs", [None, 3])
+def test_a_best_recipe_names_its_teacher_for_the_same_images(name: str, epochs: int | None) -> None:
+    best, teacher = recipe(f"{name}-best", epochs=epochs), recipe(f"{name}-teacher", epochs=epochs)
+    assert best.distillation is not None and best.distillation.teacher == teacher.digest
+    assert not teacher.estimator.binary and best.estimator.binary
+    assert (best.data, best.network, best.augmentation) == (teacher.data, teacher.network, teacher.augmentation)
+    assert (best.holdout, best.include, best.exclude) == (0, (), ())
+
+
+def test_a_best_recipe_and_its_teacher_are_the_common_one_but_for_what_is_said() -> None:
+    for name, method in (("best", "adaste"), ("teacher", "full-precision")):
+        made, common = (recipe(f"cifar100-vgg16-{each}", epochs=30) for each in (name, method))
+        told = ("augmentation", "distillation", "evaluate_every")
+        assert dataclasses.replace(made, **{field: getattr(common, field) for field in told}) == common
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 5, 60])
+def test_the_rates_of_a_fast_run_have_the_same_sum_for_any_length(epochs: int) -> None:
+    made = recipe("cifar10-resnet18-fast", epochs=epochs)
+    steps = 50_000 // made.batch
+    rate = made.base.lr.stretched(steps)
+    assert sum(rate.at(step) for step in range(epochs * steps)) == pytest.approx(4.1, rel=0.06)
+    assert made.evaluate_every == epochs
 
 
 def test_presets_have_their_own_name_and_one_line_that_tells_them_apart() -> None:

@@ -113,7 +113,7 @@ def test_a_network_of_another_recipe_in_the_folder_of_the_teacher_is_refused(run
 
 def test_a_teacher_without_its_network_is_refused(runs: Path) -> None:
     folder_of_teacher(runs).network_file("last").unlink()
-    with pytest.raises(ValueError, match=r"has no last\.safetensors"):
+    with pytest.raises(ValueError, match=r"has no last\.safetensors: records .* --runs DIR.* --teachers DIR"):
         find(runs)
 
 

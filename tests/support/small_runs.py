@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from adaste.data import Dataset, Split
-from adaste.models import MLP, VGG
+from adaste.models import MLP, VGG, ImageShape, Network
+from adaste.models.base import Convolution
 from adaste.recipes.presets import recipe
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import RunFolder
@@ -24,6 +26,17 @@ CPU = torch.device("cpu")
 EVERY_STEP = Options(save_every=0.0)
 NETWORK = MLP(widths=(16,))
 CONVOLUTIONAL = VGG(stages=((8,),), hidden_widths=())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pooled(Network):
+    """A convolution whose maps are averaged: it takes images of any size, as a ResNet does."""
+
+    def layers(self, image: ImageShape, classes: int) -> nn.Module:
+        pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        return nn.Sequential(
+            Convolution(image.channels, 8, 3, bias=False), self.norm(8), pool, self.head(8, classes, bias=True)
+        )
 
 
 def small_data(train: int = 100, test: int = 50, side: int = 8, channels: int = 1, digest: str = "small") -> Dataset:

@@ -4,8 +4,8 @@ net = adaste_runtime.load("model.safetensors", threads=2)  # or load_bytes(conte
 logits = net(images)
 """
 
-from adaste_runtime.network import Network, load, load_bytes
+from adaste_runtime.network import Network, load, load_bytes, zoo
 
-__all__ = ["Network", "__version__", "load", "load_bytes"]
+__all__ = ["Network", "__version__", "load", "load_bytes", "zoo"]
 
 __version__ = "0.1.0"

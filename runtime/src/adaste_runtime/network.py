@@ -199,6 +199,24 @@ def load_bytes(content: bytes | bytearray | memoryview, threads: int = 1, int8: 
     return Network(_runtime.Network.load_bytes(own, _checked_threads(threads), bool(int8)))
 
 
+def zoo(name: str) -> str:
+    """The file of a trained network, for `load`: adaste_runtime.load(adaste_runtime.zoo("digits-vgg-small")).
+
+    The networks are in a package of their own, adaste-zoo; an ImportError says so where it is not installed. An unknown
+    name is a ValueError that lists the names.
+    """
+    from importlib import import_module
+
+    try:
+        networks = import_module("adaste_zoo")
+    except ImportError as error:
+        raise ImportError(
+            "the networks of the zoo are in a package of their own, adaste-zoo: in a checkout of adaste, "
+            f"pip install ./zoo ({error})"
+        ) from error
+    return str(networks.path(name))
+
+
 def _checked_threads(threads: int) -> int:
     try:
         count = operator.index(threads)

@@ -157,7 +157,7 @@ def data(text: str, every: bool) -> None:
 def recipes(text: str, every: bool) -> None:
     """Print the parts that make up recipes; every recipe by name with `--all` or a text to look for."""
     from adaste.recipes.methods import METHODS
-    from adaste.recipes.presets import RECIPES, SETTINGS
+    from adaste.recipes.presets import FAST, RECIPES, SETTINGS
 
     if every or text:
         columns([(preset.name, preset.description) for preset in RECIPES.values()], text)
@@ -169,6 +169,7 @@ def recipes(text: str, every: bool) -> None:
     each = f"  each with {' | '.join(METHODS)}"
     print(textwrap.fill(each, 80, subsequent_indent="    ", break_on_hyphens=False))
     print("  folder, folder:SIDE: your own images, as in folder:96-resnet18-adaste --data DIR")
+    print(f"  beyond methods: {FAST.name}, and <data>-<network>-best with its -teacher (`adaste list recipes best`)")
 
 
 def bases(text: str, every: bool) -> None:

@@ -1,6 +1,9 @@
-"""`adaste evaluate` and `adaste export`: trained networks, tested or written for other programs."""
+"""`adaste evaluate`, `adaste export` and `adaste zoo`: trained networks, tested, written for other programs, listed."""
 
 import argparse
+import importlib.util
+import statistics
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +25,13 @@ EXPORT_EXAMPLES = options.examples(
     "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.onnx --network best",
     "adaste export --network my.safetensors digits.onnx                           a network file alone",
     "adaste export runs/digits-mlp-adaste-0123456789abcdef digits.onnx --int8 --calibrate 500",
+)
+
+ZOO_EXAMPLES = options.examples(
+    "adaste zoo                  trained networks: accuracy, size, and milliseconds on this machine",
+    "adaste zoo --seconds 5      measured for longer",
+    "",
+    'In Python: adaste.load_packed("zoo:NAME"), adaste_runtime.load(adaste_runtime.zoo("NAME")).',
 )
 
 CALIBRATION = 200
@@ -51,6 +61,12 @@ def add_to(commands: options.Commands) -> None:
     )
     options.add_data(exporting)
     exporting.set_defaults(act=export)
+    listing = options.command(commands, "zoo", "list the trained networks of the package adaste-zoo", ZOO_EXAMPLES)
+    listing.add_argument("--threads", type=options.at_least_one, default=1, metavar="N", help="threads of the runtime")
+    listing.add_argument(
+        "--seconds", type=options.above_zero, default=1.0, metavar="S", help="time per measurement (default: 1)"
+    )
+    listing.set_defaults(act=list_zoo)
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
@@ -103,3 +119,32 @@ def export(arguments: argparse.Namespace) -> int:
     ratio = written.float_size / written.size
     print(f"{arguments.file}: {written.size:,} bytes, 1/{ratio:.1f} of {written.float_size:,} in float32")
     return 0
+
+
+def list_zoo(arguments: argparse.Namespace) -> int:
+    """Print a line per network: accuracy, size, and how long an image takes with the runtime, if that is installed."""
+    from adaste.cli.lists import columns
+    from adaste.packed.torch_module import zoo
+
+    networks, with_runtime = zoo(), importlib.util.find_spec("adaste_runtime") is not None
+    rows = [("name", "accuracy %", "float32", "8-bit", "bytes", *(["ms", "ms, 8-bit"] if with_runtime else []))]
+    for card in networks.cards():
+        path = networks.path(card.name)
+        times = [_milliseconds(path, arguments, int8=int8) for int8 in (False, True)] if with_runtime else []
+        seeds = f"{card.accuracy:.2f} (n = {len(card.seeds)})"
+        rows.append((card.name, seeds, f"{card.float32:.2f}", f"{card.int8:.2f}", f"{card.bytes:,}", *times))
+    columns(rows)
+    print("accuracy: mean of n seeds on all test images; float32, 8-bit: this file's, by the type of activations")
+    if with_runtime:
+        print(f"ms: a random image with {arguments.threads} threads of this machine, minimum / median")
+    else:
+        print("Milliseconds need adaste-runtime: in a checkout, pip install ./runtime")
+    return 0
+
+
+def _milliseconds(path: Path, arguments: argparse.Namespace, *, int8: bool) -> str:
+    """Return minimum and median of the time of an image in the torch-free runtime."""
+    runtime, bench = import_module("adaste_runtime"), import_module("adaste_runtime.bench")
+    network = runtime.load(path, threads=arguments.threads, int8=int8)
+    times = 1e3 * bench.latencies(network, 1, arguments.seconds)
+    return f"{min(times):.2f} / {statistics.median(times):.2f}"

@@ -274,6 +274,62 @@ class Sigmoid(Ramp):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Triangle(Schedule):
+    """Two straight lines: from `start` up to `peak`, and from there down to `stop`. Constant afterwards.
+
+    At tick t, with the ticks r of the rise and the length l:
+
+        start + (peak - start) t / r                  for t < r
+        peak + (stop - peak) (t - r) / (l - r)        for r <= t < l
+
+    Args:
+        start: The value at the first tick.
+        peak: The value at tick `rise`.
+        stop: The value from tick `length` on.
+        rise: Ticks from the start to the peak; 0 for none.
+        length: Ticks from the start to the end.
+        every: Steps that one tick lasts.
+
+    Raises:
+        ValueError: If a value is not finite or a count out of range, or `rise` is not below `length`.
+    """
+
+    start: float
+    peak: float
+    stop: float
+    rise: int
+    length: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("start", "peak", "stop"):
+            require_finite(name, getattr(self, name))
+        require_count("rise", self.rise, least=0)
+        require_count("length", self.length, least=1)
+        if self.rise >= self.length:
+            raise ValueError(f"rise must be below length, {self.length}, got {self.rise}")
+
+    def at(self, step: int | Tensor) -> Scalar:
+        tick, fall = self._tick(step), self.length - self.rise
+        if isinstance(tick, Tensor):
+            ahead = tick.to(torch.float32)
+            rising = self.start + (self.peak - self.start) * ahead / max(self.rise, 1)
+            falling = self.peak + (self.stop - self.peak) * (ahead - self.rise) / fall
+            value = torch.where(tick < self.rise, rising, falling)
+            return torch.where(tick >= self.length, self.stop, value)
+        if tick < self.rise:
+            return self.start + (self.peak - self.start) * tick / self.rise
+        return self.stop if tick >= self.length else self.peak + (self.stop - self.peak) * (tick - self.rise) / fall
+
+    def bounds(self) -> tuple[float, float]:
+        ends = [self.peak, self.stop, *([self.start] if self.rise else [])]
+        return min(ends), max(ends)
+
+    def stretched(self, factor: int) -> Self:
+        return dataclasses.replace(self, rise=self.rise * factor, length=self.length * factor)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Steps(Schedule):
     """A piecewise constant: `values[i]` from tick `ticks[i - 1]` on, `values[0]` before the first.
 

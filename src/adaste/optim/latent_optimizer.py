@@ -392,6 +392,38 @@ class LatentOptimizer(Optimizer):
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
+    @torch.no_grad()
+    def restart(self) -> None:
+        """Begin anew from the present weights of the network: at step 0, with their latents and an empty base.
+
+        All of it happens in the memory of before: a compiled step and a CUDA graph that holds a step stay valid. The
+        weights are then those of a new optimizer's first step. Settings of the base optimizer stay as they are.
+
+        Raises:
+            ValueError: If the base optimizer is SGD with dampening, whose first step is unlike all others.
+            RuntimeError: Inside `binarized`.
+        """
+        check_not_rounded(self._rounded, "restart()")
+        if any(group.get("dampening") for group in self.param_groups):
+            raise ValueError(
+                "restart() empties the memory of the base optimizer, and SGD with dampening does not start from an "
+                "empty one: make a new optimizer, or use dampening 0"
+            )
+        self._guard.forget()  # the steps that met it are left behind
+        self._steps = self._steps.zero_() if isinstance(self._steps, Tensor) else 0
+        for group in self.param_groups:
+            estimator = at_step(group["estimator"], self._steps)
+            for weight in group["params"]:
+                for name, tensor in new_state(weight, estimator, group["averaging"]).items():
+                    local(self.state[weight][name]).copy_(local(tensor))
+        for state in self.base.state.values():
+            for value in state.values():
+                if isinstance(value, Tensor):
+                    value.zero_()
+        parameters = list(self._parameters())
+        self._write_weights(parameters)
+        self._writes.accept(parameters)
+
     def __getstate__(self) -> dict[str, Any]:
         # torch copies groups and state alone. The equipment of an optimizer stays behind: it serves that one.
         own = {name: self.__dict__[name] for name in ("base", "_compile", "_steps")}

@@ -1,14 +1,17 @@
 """A packed network as a torch module: what it computes, in torch's own operations."""
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from adaste._util.packages import MissingPackageError
 from adaste.packed.format import read
 from adaste.packed.graph import INPUT, Graph
 from adaste.packed.nodes import (
@@ -27,12 +30,15 @@ from adaste.packed.nodes import (
     Weighted,
 )
 
+ZOO = "zoo:"
+"""What the name of a network of the zoo begins with."""
+
 
 def load_packed(path: str | Path) -> "PackedNetwork":
     """Return the network in a one-bit file as a torch module. Nothing in the file is executed.
 
     Args:
-        path: A file that `adaste.pack` or `adaste export` wrote.
+        path: A file that `adaste.pack` or `adaste export` wrote; or "zoo:NAME", a network of the package adaste-zoo.
 
     Returns:
         A module for images (n, channels, height, width) that are normalised with `graph.mean` and `graph.std`.
@@ -40,8 +46,22 @@ def load_packed(path: str | Path) -> "PackedNetwork":
     Raises:
         ValueError: If the file is damaged or no one-bit file; it says what is wrong.
         OSError: If the file cannot be read.
+        ImportError: If a network of the zoo is wanted and adaste-zoo is not installed.
     """
+    if isinstance(path, str) and path.startswith(ZOO):
+        path = zoo().path(path.removeprefix(ZOO))
     return PackedNetwork(read(path))
+
+
+def zoo() -> Any:
+    """Return the package with trained networks. Raise ImportError if it is not installed."""
+    try:
+        return import_module("adaste_zoo")
+    except ImportError as error:
+        raise MissingPackageError(
+            "the networks of the zoo are in a package of their own, adaste-zoo: in a checkout of adaste, "
+            f"pip install ./zoo ({error})"
+        ) from error
 
 
 class PackedNetwork(nn.Module):

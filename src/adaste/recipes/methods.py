@@ -29,7 +29,7 @@ from adaste.estimators import (
     TanhMirror,
 )
 from adaste.estimators.mirror_descent import Mirror
-from adaste.estimators.schedules import Cosine, Geometric, Linear, Schedule
+from adaste.estimators.schedules import Cosine, Geometric, Linear, Schedule, Triangle
 from adaste.recipes.bases import SGD, Adam, Base
 
 RELEASED_RATE = 3e-4
@@ -40,6 +40,9 @@ SHORTEST_MEASURED = 30 * 391
 
 FASTEST_PACE = 100
 """How many times faster than there averages of gradients move at most, in runs of few steps."""
+
+FORGOTTEN = 4.0
+"""The sum of the rates of a short run: in the average at its end, a first gradient counts exp(-4) of a last one."""
 
 PULL = 7.8
 """How far ProxQuant's published schedule pulls a weight in all its steps together."""
@@ -134,6 +137,16 @@ def straight_through(plan: Plan) -> Treatment:
     """
     method = StraightThrough(decay=1.0, start=1e-7)
     return Treatment(method, SGD(lr=plan.fall(1e-3 * plan.pace)), rest_lr=plan.fall(0.1))
+
+
+def fast_straight_through(plan: Plan) -> Treatment:
+    """The same for runs of few steps: the rate rises for a fifth of the run, and falls to zero along a line.
+
+    The rates of all steps have the sum FORGOTTEN or a little more, whatever the length of the run and its batch.
+    """
+    peak, rise = 2 * FORGOTTEN / plan.steps, round(plan.epochs / 5)
+    rate = Triangle(start=peak / 5, peak=peak, stop=0.0, rise=rise, length=plan.epochs)
+    return Treatment(StraightThrough(decay=1.0, start=1e-7), SGD(lr=rate), rest_lr=plan.fall(0.1))
 
 
 def binary_connect(plan: Plan) -> Treatment:

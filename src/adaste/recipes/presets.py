@@ -1,13 +1,20 @@
-"""The named recipes: `<data>-<network>-<method>`, as in "cifar10-resnet18-adaste", composed from three tables."""
+"""The named recipes: `<data>-<network>-<method>`, as in "cifar10-resnet18-adaste", composed from three tables.
 
-from collections.abc import Mapping
+Some combinations of data and network also have recipes that are more than a method: `best`, which learns from
+`teacher`, and `fast`.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from adaste._util.checks import suggest
-from adaste.data.augment import Crop, Flip, RandomResizedCrop, Transform
+from adaste.data.augment import Crop, CutMix, Cutout, Flip, RandomResizedCrop, Transform
 from adaste.models import MLP, VGG, Network, ResNet
-from adaste.recipes.methods import METHODS, NamedMethod, Plan
+from adaste.recipes.distillation import Distillation
+from adaste.recipes.methods import METHODS, NamedMethod, Plan, fast_straight_through
 from adaste.recipes.recipe import Recipe
 
 
@@ -30,12 +37,24 @@ class Setting:
     precision: str = "bfloat16"
 
 
+Changes = Callable[[int], Mapping[str, Any]]
+"""Fields of a recipe that differ from those of the common one, for a number of epochs."""
+
+
+def no_changes(epochs: int) -> Mapping[str, Any]:
+    """Return the changes of the common recipe itself."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Preset:
     """A recipe without its length.
 
     Args:
         norm_always: As in a recipe: on, unless the runs of before are to be repeated.
+        epochs: The usual length, if it is not that of the setting.
+        batch: Images per step.
+        changes: Other differences from the common recipe.
     """
 
     name: str
@@ -44,13 +63,17 @@ class Preset:
     network: Network
     method: NamedMethod
     norm_always: bool = True
+    epochs: int | None = None
+    batch: int = 128
+    changes: Changes = no_changes
 
     def make(self, epochs: int | None = None) -> Recipe:
         """Return the recipe for so many epochs, or for the usual number of them."""
-        setting, batch = self.setting, 128
-        epochs = setting.epochs if epochs is None else epochs
+        setting, batch = self.setting, self.batch
+        if epochs is None:
+            epochs = setting.epochs if self.epochs is None else self.epochs
         treatment = self.method.treat(Plan(epochs, setting.images, batch))
-        return Recipe(
+        common = Recipe(
             data=setting.data,
             network=self.network,
             estimator=treatment.estimator,
@@ -63,6 +86,7 @@ class Preset:
             precision=setting.precision,
             norm_always=self.norm_always,
         )
+        return dataclasses.replace(common, **self.changes(epochs))
 
 
 _RESNETS = {"resnet18": ResNet(depth=18), "resnet34": ResNet(depth=34), "resnet50": ResNet(depth=50)}
@@ -122,7 +146,84 @@ def presets(settings: Mapping[str, Setting]) -> Mapping[str, Preset]:
     )
 
 
-RECIPES = presets(SETTINGS)
+@dataclass(frozen=True)
+class Lengths:
+    """The usual epochs of a `best` recipe, and the most that its teacher is trained for."""
+
+    epochs: int
+    teacher: int
+
+
+BEST = MappingProxyType(
+    {
+        ("cifar10", "resnet18"): Lengths(500, teacher=200),
+        ("cifar10", "vgg16"): Lengths(500, teacher=200),
+        ("cifar100", "resnet18"): Lengths(500, teacher=200),
+        ("cifar100", "vgg16"): Lengths(500, teacher=200),
+        ("tiny-imagenet", "resnet18"): Lengths(200, teacher=100),
+        ("imagenette", "resnet18"): Lengths(100, teacher=100),
+    }
+)
+"""Where there is a recipe `best`. All have one form, which studies/3-* choose on held-out images."""
+
+
+def _best_and_teacher(data: str, network: str, lengths: Lengths) -> list[Preset]:
+    """Return the recipe that learns most, with mixed images and from a teacher, and that of its teacher.
+
+    A best one of fewer epochs than its teacher's usual ones has a teacher of as few.
+    """
+    setting, at = SETTINGS[data], f"{network} on {data}"
+    augmentation = (*setting.augmentation, CutMix())
+
+    def mixed(epochs: int) -> Mapping[str, Any]:
+        return {"augmentation": augmentation, "evaluate_every": 10}
+
+    teacher = Preset(
+        f"{data}-{network}-teacher",
+        f"Full precision with CutMix, the teacher of {data}-{network}-best",
+        setting,
+        setting.networks[network],
+        METHODS["full-precision"],
+        epochs=lengths.teacher,
+        changes=mixed,
+    )
+
+    def taught(epochs: int) -> Mapping[str, Any]:
+        digest = teacher.make(min(epochs, lengths.teacher)).digest
+        return {**mixed(epochs), "distillation": Distillation(teacher=digest)}
+
+    best = dataclasses.replace(
+        teacher,
+        name=f"{data}-{network}-best",
+        description=f"AdaSTE (released update) with CutMix and a teacher: {at}",
+        method=METHODS["adaste"],
+        epochs=lengths.epochs,
+        changes=taught,
+    )
+    return [best, teacher]
+
+
+def _fast(epochs: int) -> Mapping[str, Any]:
+    """Return what makes a run short and a measurement of its time fair: a test at the end alone."""
+    return {"augmentation": (Crop(4), Flip(alternating=True), Cutout(8)), "evaluate_every": epochs}
+
+
+FAST = Preset(
+    "cifar10-resnet18-fast",
+    "Few epochs to a good accuracy: resnet18 on cifar10",
+    SETTINGS["cifar10"],
+    SETTINGS["cifar10"].networks["resnet18"],
+    NamedMethod("straight-through with decay", fast_straight_through),
+    epochs=60,
+    batch=256,
+    changes=_fast,
+)
+
+_MORE = [FAST, *(preset for key, lengths in BEST.items() for preset in _best_and_teacher(*key, lengths))]
+
+RECIPES: Mapping[str, Preset] = MappingProxyType(
+    {**presets(SETTINGS), **{preset.name: preset for preset in _MORE}},
+)
 """All named recipes but those for images of one's own."""
 
 
@@ -139,6 +240,6 @@ def find_preset(name: str, settings: Mapping[str, Setting] = SETTINGS) -> Preset
         raise ValueError(
             f"there is no recipe {name!r}{suggest(name, known)}. Names are <data>-<network>-<method>: data "
             f"{', '.join(settings)}; networks {', '.join(networks)}; methods {', '.join(METHODS)}. "
-            "`adaste list recipes` shows the combinations"
+            "`adaste list recipes` shows the combinations, and recipes beyond them"
         )
     return known[name]

@@ -15,7 +15,7 @@ from adaste._util.serial import later_field
 from adaste.data.augment import Augmentation, Transform
 from adaste.estimators import Estimator
 from adaste.estimators.noise import Noise
-from adaste.estimators.schedules import Schedule, schedules_in, transform
+from adaste.estimators.schedules import Schedule, Steps, schedules_in, transform
 from adaste.models import Network
 from adaste.recipes.bases import Base
 from adaste.recipes.distillation import Distillation
@@ -39,6 +39,8 @@ class Recipe:
     epochs           passes over the training images.
     batch            images per step, of all processes together.
     augmentation     transforms of the training images, in order.
+    side             shrinks the images that the network is trained with to squares of so many pixels a side, in each
+                     epoch as many as the steps say; null leaves them as they are. Tests are with those as they are.
     label_smoothing  share of every label that is spread over all classes.
     distillation     the teacher that the network learns from, beside the labels; null for none.
     holdout          this many training images are set aside, the same ones for every seed; the accuracy on them then
@@ -66,6 +68,7 @@ class Recipe:
     epochs: int
     batch: int = 128
     augmentation: tuple[Transform, ...]
+    side: Steps | None = later_field(None)
     label_smoothing: float = 0.0
     distillation: Distillation | None = later_field(None)
     holdout: int = 0
@@ -97,6 +100,9 @@ class Recipe:
                 "norm_always re-estimates statistics of BatchNorm from norm_batches batches, and these are 0: use at "
                 "least 1, or norm_always=false to test with running statistics"
             )
+        for side in self.side.values if self.side else ():
+            if side < 1 or side != int(side):
+                raise ValueError(f"every side must be a whole number of pixels, 1 or more, got {side}")
         require("averaging", self.averaging, least=0, below=1)
         require("label_smoothing", self.label_smoothing, least=0, below=1)
         require("rest_lr", self.rest_lr, least=0, optional=True)

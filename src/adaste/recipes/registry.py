@@ -18,7 +18,15 @@ from adaste.recipes import bases
 from adaste.recipes.distillation import Distillation
 
 _CLASSES: tuple[type, ...] = (
-    *(schedules.Constant, schedules.Linear, schedules.Geometric, schedules.Cosine, schedules.Sigmoid, schedules.Steps),
+    *(
+        schedules.Constant,
+        schedules.Linear,
+        schedules.Geometric,
+        schedules.Cosine,
+        schedules.Sigmoid,
+        schedules.Triangle,
+    ),
+    schedules.Steps,
     *(noise.Noise, maps.Tanh, maps.HardTanh, maps.DoubleWell),
     *(estimators.AdaSTE, estimators.PrintedSlope, estimators.ExactSlope, estimators.ReleasedSlope),
     *(estimators.FiniteDifference, estimators.FixedSpacing, estimators.AdaptiveSpacing),

@@ -35,6 +35,11 @@ def find_teacher(recipe: Recipe, where: Path, dataset: Dataset, *, device: torch
             f"the teacher's run {run} is not finished: go on with "
             f"`adaste train {run.recipe_file} --folder {run}`, and start this one after it"
         )
+    if not path.is_file():
+        raise ValueError(
+            f"the teacher's run {run} has no {path.name}: records of runs are kept without their networks. Train it "
+            f"again in another folder (`adaste train {run.recipe_file} --runs DIR`), and name that with --teachers DIR"
+        )
     exported = network_of_run(run.path, "last")
     sha256 = run.network_sha256("last")
     if result.last_sha256 is None:

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from adaste.data.augment import Augmentation, Batch, Targets, loss
 from adaste.optim.latent_optimizer import LatentOptimizer
@@ -49,7 +51,8 @@ class TrainingStep:
     The cursor brings the learning rates of each step beside its random numbers, under the name RATES: one for each
     group of the optimizer. They come from the host, because a schedule would be compiled anew for every length.
 
-    With a distillation, its teacher sees the same images as the network: augmented, and mixed with their partners.
+    With a distillation, its teacher sees the same images as the network: augmented, and mixed with their partners. If
+    they are shrunk for the network, the teacher sees them as they were: its BatchNorm knows no others.
     """
 
     def __init__(
@@ -80,11 +83,18 @@ class TrainingStep:
         self._forward = compiled_method(self._logits) if compiled else self._logits
         self._teach = compiled_method(self._teacher_logits) if compiled and teacher else self._teacher_logits
         self._mode = mode
-        self._run = self._program()
+        self._side: int | None = None
+        self._programs: dict[int | None, Callable[[], None]] = {}
 
     def __call__(self) -> None:
         self._cursor.feed.advance()
-        self._run()
+        if self._side not in self._programs:
+            self._programs[self._side] = self._program(self._side)
+        self._programs[self._side]()
+
+    def shrink_to(self, side: int | None) -> None:
+        """Show the network squares of `side` x `side` pixels from the next step on; None for images as they are."""
+        self._side = side
 
     def progress(self) -> Progress:
         """Return the totals so far; waits for the device."""
@@ -97,18 +107,21 @@ class TrainingStep:
         self._first_bad.fill_(progress.first_bad)
 
     def renew(self) -> None:
-        """Drop a captured graph: it holds the optimizer's tensors, which loading a state replaces."""
-        self._run = self._program()
+        """Drop captured graphs: they hold the optimizer's tensors, which loading a state replaces."""
+        self._programs.clear()
 
-    def _program(self) -> Callable[[], None]:
-        return CudaGraphed(self._step, self._cursor.device) if self._mode is ExecutionMode.GRAPH else self._step
+    def _program(self, side: int | None) -> Callable[[], None]:
+        step = partial(self._step, side)
+        return CudaGraphed(step, self._cursor.device) if self._mode is ExecutionMode.GRAPH else step
 
-    def _step(self) -> None:
+    def _step(self, side: int | None) -> None:
         self._optimizer.zero_grad(set_to_none=True)
         step, batch = self._batch()
         with self._faster():
             taught = self._teach(batch.images)
-            value = self._judge(step, self._forward(batch.images), batch.targets, taught)
+            # Each pixel is the mean of those that it covers.
+            images = batch.images if side is None else F.interpolate(batch.images, size=(side, side), mode="area")
+            value = self._judge(step, self._forward(images), batch.targets, taught)
             value.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
 

@@ -22,9 +22,10 @@ from adaste.optim.partition import binary_weights
 from adaste.recipes.bases import rate_at
 from adaste.recipes.recipe import Recipe
 from adaste.training.batches import BatchCursor, choose_feed
+from adaste.training.cuda_graph import WARM_UP
 from adaste.training.distributed import ALONE, World, synchronize_norms
 from adaste.training.epoch_plan import Planner, draw_batches, steps_of_recipe
-from adaste.training.evaluation import Evaluation, NormEstimation, Score, evaluation_batch
+from adaste.training.evaluation import Evaluation, NormEstimation, Score, evaluation_batch, in_mode
 from adaste.training.execution import Execution, ExecutionMode, build_network, choose_execution, dtype_of
 from adaste.training.latents import FlipCounter, LatentMean
 from adaste.training.records import DivergedError, Record
@@ -59,19 +60,20 @@ class Training:
             raise ValueError(f"the recipe {wants} teacher (distillation), and {given}: see adaste.runs.teacher")
         self.recipe, self.dataset, self.world = recipe, dataset, world
         self.epoch, self.step = 0, 0
+        self._image_shape, self._classes = dataset.train.images.shape[1:], len(dataset.classes)
         self.steps_per_epoch = steps_of_recipe(recipe, dataset, world)
         kept, self._held_out = _divided(dataset.train, recipe.holdout)
         self._augmentation = Augmentation(recipe.augmentation, dataset.mean, dataset.std)
-        shape, classes = dataset.train.images.shape[1:], len(dataset.classes)
-        self.model = build_network(recipe, self._augmentation, shape, classes, device)
+        self.model = build_network(recipe, self._augmentation, self._image_shape, self._classes, device)
         if recipe.sync_norm and world.size > 1:
             synchronize_norms(self.model)
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.execution: Execution = choose_execution(engine, device=device, world=world, parameters=parameters)
+        self._check_sides()
         self._in_steps = recipe.in_steps(self.steps_per_epoch)
-        self.optimizer, rates = self._make_optimizer()
+        self.optimizer, self._rates = self._make_optimizer()
         self.feed = choose_feed(kept, device, world.share(recipe.batch))
-        self._planner = Planner(recipe, self._augmentation, self.feed, world, rates)
+        self._planner = Planner(recipe, self._augmentation, self.feed, world, self._rates)
         self._cursor = BatchCursor(self.feed, device)
         self.device = self._cursor.device
         self._train = TrainingStep(
@@ -94,14 +96,52 @@ class Training:
         self,
         after_step: Callable[[], None] = lambda: None,
         tested: Callable[[nn.Module, float], None] = lambda network, accuracy: None,
+        *,
+        tests: bool = True,
     ) -> Iterator[Record]:
         """Train to the end, from the first epoch or from the state that was loaded.
 
         `after_step` is called after every step and may raise to stop; `tested` after every test, with the network as it
-        would be exported and the accuracy that decides which epoch is best.
+        would be exported and the accuracy that decides which epoch is best. Without `tests` there are none, not even
+        of the last epoch.
         """
         while self.epoch < self.recipe.epochs:
-            yield self._epoch(after_step, tested)
+            yield self._epoch(after_step, tested, tests)
+
+    def warm_up(self) -> None:
+        """Compile and capture all that training needs, and begin anew: `run` then waits for no compiler."""
+        for side in {self._side_at(epoch) for epoch in range(self.recipe.epochs)}:
+            self._train.shrink_to(side)
+            for _ in range(WARM_UP + 1):
+                self._cursor.begin(*self._planner.plan(0))
+                self._train()
+        with self.exported():
+            pass
+        self.restart()
+
+    def restart(self, seed: int | None = None) -> None:
+        """Begin anew, with another seed if one is given; what is compiled or captured stays valid.
+
+        The same training follows as from a new object, up to the rounding of a compiled optimizer, whose very first
+        step is not compiled.
+
+        Raises:
+            ValueError: The method draws random numbers, and the seed is another one.
+        """
+        recipe = self.recipe if seed is None else self.recipe.with_seed(seed)
+        if recipe.estimator != self.recipe.estimator:
+            raise ValueError(
+                f"{type(recipe.estimator).__name__} draws random numbers from a seed of its own, which a captured step "
+                "holds: make a new training for another seed"
+            )
+        self.recipe, self.epoch, self.step = recipe, 0, 0
+        new = build_network(recipe, self._augmentation, self._image_shape, self._classes, self.device).state_dict()
+        with torch.no_grad():
+            for name, tensor in self.model.state_dict().items():
+                tensor.copy_(new[name])
+        self.optimizer.restart()
+        self._planner = Planner(recipe, self._augmentation, self.feed, self.world, self._rates)
+        self._mean = LatentMean(self.optimizer, epochs=recipe.epochs, last=recipe.average_last)
 
     def evaluate(self, split: str = "test") -> Score:
         """Return loss and accuracy of the weights as exported, on "test" or "holdout"."""
@@ -119,9 +159,10 @@ class Training:
         with self.optimizer.binarized(), self._norm_estimation()() if stale else nullcontext():
             yield self.model
 
-    def _epoch(self, after_step: Callable[[], None], tested: Callable[[nn.Module, float], None]) -> Record:
+    def _epoch(self, after_step: Callable[[], None], tested: Callable[[nn.Module, float], None], tests: bool) -> Record:
         started, first = time.perf_counter(), self.step
         self._cursor.begin(*self._planner.plan(self.epoch), first=first)
+        self._train.shrink_to(self._side_at(self.epoch))
         if first == 0:
             self._flips.restart()
             self._train.resume(Progress())
@@ -140,7 +181,7 @@ class Training:
         progress = self._checked_progress()
         seconds = time.perf_counter() - started
         images = (self.steps_per_epoch - first) * self.recipe.batch
-        return self._record(progress, seconds, images / seconds, tested)
+        return self._record(progress, seconds, images / seconds, tested, tests)
 
     def _checked_progress(self) -> Progress:
         """Return the totals of all processes. Raise DivergedError in all if a number was not finite in any."""
@@ -159,7 +200,12 @@ class Training:
         return Progress(total, correct, seen, -1)
 
     def _record(
-        self, progress: Progress, seconds: float, speed: float, tested: Callable[[nn.Module, float], None]
+        self,
+        progress: Progress,
+        seconds: float,
+        speed: float,
+        tested: Callable[[nn.Module, float], None],
+        tests: bool,
     ) -> Record:
         flipped, latent = self._flips.changes()
         lr = float(self.optimizer.param_groups[0]["lr"])
@@ -167,7 +213,7 @@ class Training:
         self._mean.epoch_ended(self.epoch)
         started = time.perf_counter()
         test = held_out = None
-        if self.epoch % self.recipe.evaluate_every == 0 or self.epoch == self.recipe.epochs:
+        if tests and (self.epoch % self.recipe.evaluate_every == 0 or self.epoch == self.recipe.epochs):
             with self.exported() as network:
                 test = self._test("test")()
                 held_out = self._test("holdout")() if self.recipe.holdout else None
@@ -238,6 +284,29 @@ class Training:
             compile=self.execution.mode is not ExecutionMode.EAGER,
         )
         return optimizer, rates
+
+    def _side_at(self, epoch: int) -> int | None:
+        """Return the side of the images that the network is trained with in an epoch; None if they stay as they are."""
+        return None if self.recipe.side is None else int(self.recipe.side.at(epoch))
+
+    @torch.no_grad()
+    def _check_sides(self) -> None:
+        """Raise ValueError if the images or the network do not suit the sides of the recipe."""
+        values = self.recipe.side.values if self.recipe.side else ()
+        height, width, channels = self._image_shape
+        size = self._augmentation.output_size((height, width))
+        if values and (size[0] != size[1] or max(values) > size[0]):
+            raise ValueError(
+                f"side shrinks images to squares, and those of this recipe have {size[0]} x {size[1]} pixels: they "
+                f"must be squares with sides of {max(values):g} or more"
+            )
+        weight = next(self.model.parameters())
+        for side in {int(value) for value in values}:
+            try:
+                with in_mode(self.model, training=False):
+                    self.model(weight.new_zeros(1, channels, side, side))
+            except RuntimeError as error:
+                raise ValueError(f"the network does not take images of {side} x {side} pixels: {error}") from error
 
     def _parallel(self) -> nn.Module:
         if self.world.size == 1:
