@@ -34,4 +34,5 @@ rm -rf build/demo
 mkdir -p build/demo/adaste-runtime-web
 cp -r demo/. build/demo
 cp -r src dist build/demo/adaste-runtime-web
+"$python" networks.py build/demo
 echo "dist/adaste_runtime.wasm: $(stat -c %s dist/adaste_runtime.wasm) bytes, gzipped $(gzip -9c dist/adaste_runtime.wasm | wc -c)"

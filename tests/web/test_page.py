@@ -82,20 +82,32 @@ def test_a_picture_is_classified_and_what_is_none_is_explained(visit: Visit, pic
 
 def test_a_visitor_opens_a_file_of_his_own(visit: Visit, built: Path, picture: Path, tmp_path: Path) -> None:
     page = visit()
-    content = (built / "demo" / "networks" / "digits.safetensors").read_bytes()
+    content = (built / "demo" / "networks" / "digits-vgg-small.safetensors").read_bytes()
     (tmp_path / "mine.safetensors").write_bytes(content)
     (tmp_path / "cut.safetensors").write_bytes(content[:-10])
     for name, part in [("cut.safetensors", "cut.safetensors: tensor"), ("picture.png", "it begins like a PNG")]:
         page.set_input_files("#own", tmp_path / name)
         page.wait_for_function(f"document.querySelector('#problem').textContent.includes('{part}')")
-        assert page.locator("#network option").count() == 1
+        assert page.locator("#network option").count() == 2
     page.set_input_files("#own", tmp_path / "mine.safetensors")
     page.wait_for_function("document.querySelector('#network').selectedOptions[0].text === 'mine.safetensors'")
     assert page.inner_text("#about") == "1 x 8 x 8 numbers in, 10 classes"
     page.click("[aria-label='Test image of a 6']")
     likeliest(page, "6")
     page.select_option("#network", "0")
-    page.wait_for_function("document.querySelector('#about').textContent.startsWith('A small')")
+    page.wait_for_function("document.querySelector('#about').textContent.startsWith('10 classes')")
+
+
+def test_a_network_for_photos_asks_for_a_picture(visit: Visit, picture: Path) -> None:
+    page = visit()
+    draw(page, FOUR)
+    likeliest(page, "4")
+    page.select_option("#network", label="Photos of 200 kinds of things")
+    page.wait_for_function("document.querySelector('#size').textContent === '1.46 MB'")
+    assert page.is_visible("#panel-picture") and page.locator("#bars li").count() == 0
+    page.set_input_files("#picture", picture)
+    page.wait_for_selector("#bars li")
+    assert page.inner_text("#about").startswith("200 classes. 56.")
 
 
 def test_the_camera_is_used_and_let_go(visit: Visit) -> None:
@@ -156,7 +168,7 @@ def test_many_networks_one_after_the_other_leave_the_page_alive(visit: Visit) ->
         const image = new ImageData(8, 8);
         const names = new Set();
         for (let i = 0; i < 30; ++i) {
-            const net = await load("networks/digits.safetensors", { int8: i % 2 === 1, worker: i % 3 !== 0 });
+            const net = await load("networks/digits-vgg-small.safetensors", { int8: i % 2 === 1, worker: i % 3 !== 0 });
             names.add((await net.run(image))[0].name);
             net.close();
             const problem = await net.run(image).then(() => "", (error) => error.message);

@@ -3,7 +3,7 @@ const CACHE = "one-bit-networks";
 
 addEventListener("install", (event) => {
   const files = [
-    "./", "page.css", "page.js", "drawing.js", "networks/networks.json", "networks/digits.safetensors",
+    "./", "page.css", "page.js", "drawing.js", "networks/networks.json", "networks/digits-vgg-small.safetensors",
     ...["src/index.js", "src/engine.js", "src/pictures.js", "src/worker.js", "dist/adaste_runtime.wasm"].map(
       (file) => `adaste-runtime-web/${file}`,
     ),

@@ -121,13 +121,15 @@ const pad = new Pad($("drawing"), () => {
   if (!pad.empty) see(pad.cells());
 });
 
-$("clear").addEventListener("click", () => {
+function clear() {
   pad.clear();
   input = undefined;
   $("seen").getContext("2d").clearRect(0, 0, 8, 8);
   $("bars").replaceChildren();
   $("time").textContent = "–";
-});
+}
+
+$("clear").addEventListener("click", clear);
 
 function showSamples(samples) {
   $("samples").replaceChildren(
@@ -209,7 +211,14 @@ $("camera").addEventListener("click", () => ($("video").srcObject === null ? sta
 
 // --- the start
 
-$("network").addEventListener("change", ({ target }) => open(networks[target.value]));
+$("network").addEventListener("change", ({ target }) => {
+  const choice = networks[target.value];
+  if (choice.input !== undefined && $(`panel-${choice.input}`).hidden) {
+    clear(); // a digit is no photo
+    select($(`tab-${choice.input}`));
+  }
+  open(choice);
+});
 for (const kind of document.querySelectorAll("[name=kind]")) kind.addEventListener("change", () => open(chosen));
 
 async function start() {
