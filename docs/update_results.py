@@ -376,10 +376,10 @@ def best(runs: Sequence[Run]) -> str:
         seeds = [run.result.last_accuracy for run in runs if run.recipe.unseeded == made]
         return f"{cell_summary(OverSeeds.of(seeds))} (n = {len(seeds)})" if seeds else "missing"
 
-    files = {row["name"]: row for row in read("benchmarks/zoo")["rows"]}
+    files = {row["recipe"]: row for row in read("benchmarks/zoo")["rows"]}
 
-    def deployed_as(setting: str) -> list[str]:
-        row = files.get(setting)
+    def deployed_as(made: Recipe) -> list[str]:
+        row = files.get(made.digest)
         return [f"{row['bytes'] / 1e6:.2f} MB", pair(row["milliseconds"]["float32"])] if row else ["", ""]
 
     head = ["setting", "paper, one bit", "paper, float32", "VISPA", "best, one bit", "epochs", "teacher, float32"]
@@ -392,7 +392,7 @@ def best(runs: Sequence[Run]) -> str:
             [
                 setup(setting).title,
                 *(one_bit, published(setting, "full-precision"), VISPA.get(setting, "")),
-                *(reached(made), str(made.epochs), reached(teacher), *deployed_as(setting)),
+                *(reached(made), str(made.epochs), reached(teacher), *deployed_as(made)),
             ]
         )
     return grid(lines)
