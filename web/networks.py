@@ -1,6 +1,6 @@
 """Copy the networks of the demonstration from the zoo, and say on its page what their cards say.
 
-    python networks.py DEMO      # a copy of demo/; its networks/networks.json names networks of the zoo
+python networks.py DEMO      # a copy of demo/; its networks/networks.json names networks of the zoo
 """
 
 import json
@@ -20,6 +20,7 @@ def about(card: dict) -> str:
 
 
 def main(folder: Path) -> None:
+    """Fill the folder of networks."""
     listed = folder / "networks.json"
     content = json.loads(listed.read_text())
     for network in content["networks"]:

@@ -82,7 +82,7 @@ def test_a_picture_is_classified_and_what_is_none_is_explained(visit: Visit, pic
 
 def test_a_visitor_opens_a_file_of_his_own(visit: Visit, built: Path, picture: Path, tmp_path: Path) -> None:
     page = visit()
-    content = (built / "demo" / "networks" / "digits-vgg-small.safetensors").read_bytes()
+    content = (built / "build" / "demo" / "networks" / "digits-vgg-small.safetensors").read_bytes()
     (tmp_path / "mine.safetensors").write_bytes(content)
     (tmp_path / "cut.safetensors").write_bytes(content[:-10])
     for name, part in [("cut.safetensors", "cut.safetensors: tensor"), ("picture.png", "it begins like a PNG")]:

@@ -180,7 +180,7 @@ def test_pictures_are_scaled_as_pillow_does(node: Any, tmp_path: Path) -> None:
 
 
 def test_top_classes_are_sorted_and_share_100_percent(script: Script, built: Path) -> None:
-    digits = (built / "demo" / "networks" / "digits-vgg-small.safetensors").as_uri()
+    digits = (built / "build" / "demo" / "networks" / "digits-vgg-small.safetensors").as_uri()
     told = script(
         "const net = await load(values.file); const data = new Uint8ClampedArray(4 * 64).fill(200);"
         "console.log(JSON.stringify(await net.run({ data, width: 8, height: 8 }, { top: 10 })))",
