@@ -265,7 +265,7 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
 // 12 steps are a row of a window of 3x3 and 256 channels; their weights take 24 KiB.
 extern const ConvKernel amx_kernel;
 const ConvKernel amx_kernel = {"amx",         available, supports,  weight_bytes, prepare,
-                               scratch_bytes, stages,    tasks<12>, run<12>};
+                               scratch_bytes, stages,    tasks<12>, run<12>,      false,   true};
 
 }  // namespace adaste
 

@@ -1,0 +1,20 @@
+// How many threads this process can use at once.
+#pragma once
+
+#include <string>
+
+namespace adaste {
+
+struct Cores {
+  int physical;  // hardware threads of one core count once
+  int logical;   // every hardware thread counts
+};
+
+// Those that the affinity of the calling thread and the quota of the process's control group allow; at least 1.
+Cores usable_cores();
+
+// Whole processors that a control group's limit of processor time allows, at least 1; 0 where there is none. `limit` is
+// the content of a file cpu.max: microseconds (or "max") of each period, and the period.
+int processors_of_limit(const std::string& limit);
+
+}  // namespace adaste
