@@ -193,9 +193,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None, int8: bool = 
         raise ValueError(f"{place}: {error}") from None
 
 
-def load_bytes(
-    content: bytes | bytearray | memoryview, threads: int | None = None, int8: bool = False
-) -> Network:
+def load_bytes(content: bytes | bytearray | memoryview, threads: int | None = None, int8: bool = False) -> Network:
     """The network in the content of a packed file, which is not needed afterwards; all else is as for `load`."""
     try:
         # A copy of what could change while it is checked, or after.

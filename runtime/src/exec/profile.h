@@ -26,7 +26,7 @@ void begin_step(const std::string& name, const char* kernel);
 // One stage, from the caller's view.
 class Stage {
  public:
-  Stage(int tasks, bool shared);
+  explicit Stage(int tasks);
   ~Stage();
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
@@ -43,7 +43,7 @@ struct Task {
 };
 
 struct Stage {
-  Stage(int /*tasks*/, bool /*shared*/) {}
+  explicit Stage(int /*tasks*/) {}
 };
 
 template <class Name>

@@ -27,14 +27,11 @@ namespace adaste {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Microseconds = std::chrono::microseconds;
 
-// A stage follows the last within microseconds, and a call often the last within a millisecond, which waking a thread
-// would double: threads look for a while before they sleep, and never longer, so that an idle network takes no
-// processor time. The first looks keep the processor; the others give it to whoever wants it.
-constexpr Microseconds eager{50};
-constexpr Microseconds patient{1000};  // within a turn
-constexpr Microseconds idle{200};      // without one
+// A stage follows the last within microseconds, which waking a thread would double: threads look for a while before they
+// sleep, and never longer. An idle network takes no processor time, and where others want the processors, a thread that
+// sleeps is given one sooner than one that looks.
+constexpr std::chrono::microseconds patience{100};
 
 constexpr size_t apart = 128;  // bytes: processors fetch lines of 64 in pairs
 
@@ -59,25 +56,24 @@ int process_number() {
 // How long a thread has waited.
 class Wait {
  public:
-  // Where threads outnumber processors, the processor is better given away at once.
-  explicit Wait(bool crowded) : crowded_(crowded), giving_way_(crowded) {}
+  // Where threads outnumber processors, the processor is given to whoever wants it.
+  explicit Wait(bool crowded) : crowded_(crowded) {}
 
   // Between two looks; false when it is time to sleep.
-  bool goes_on(Microseconds limit) {
+  bool goes_on() {
     constexpr unsigned looks = 16;  // between two times
-    if (giving_way_)
+    if (crowded_)
       std::this_thread::yield();
     else
       relax();
-    if (!giving_way_ && ++looks_ % looks != 0) return true;
+    if (++looks_ % looks != 0) return true;
     const Clock::time_point now = Clock::now();
     if (since_ == Clock::time_point()) since_ = now;
-    giving_way_ = crowded_ || now - since_ > eager;
-    return now - since_ < limit;
+    return now - since_ < patience;
   }
 
  private:
-  bool crowded_, giving_way_;
+  bool crowded_;
   unsigned looks_ = 0;
   Clock::time_point since_;
 };
@@ -207,7 +203,7 @@ struct Workers::Pool {
     while (!stop) {
       Wait wait(crowded);
       while (!stop && !take_tasks(number)) {
-        if (wait.goes_on(busy != 0 && may_help(number) ? patient : idle)) continue;
+        if (wait.goes_on()) continue;
         helper(number).bed.sleep([&] { return stop || has_work(number); });
         break;
       }
@@ -294,7 +290,7 @@ void Workers::Turn::share(const Job& job, int count) {
   const int mine = team.work(0, [](uint64_t) {});
   const auto all_ended = [&] { return team.ended == count - mine; };
   for (Wait wait(pool.crowded); !all_ended();)
-    if (!wait.goes_on(patient)) return team.caller.sleep(all_ended);
+    if (!wait.goes_on()) return team.caller.sleep(all_ended);
 }
 
 }  // namespace adaste

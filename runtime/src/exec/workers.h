@@ -7,6 +7,8 @@
 
 #include <memory>
 
+#include "exec/profile.h"
+
 namespace adaste {
 
 class Workers {
@@ -46,6 +48,7 @@ class Workers {
     // function must not throw. Nothing is allocated.
     template <class Function>
     void run(int count, const Function& function) {
+      const profile::Stage measured(count);
       if (count <= 1 || workers_.threads_ == 1) {
         for (int task = 0; task < count; ++task) function(task, 0);
         return;

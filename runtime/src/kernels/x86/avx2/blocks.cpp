@@ -49,7 +49,7 @@ Grid grid_of(const ConvShape& whole) {
   const int live_rows = std::min(part_rows, ceil_div(shape.kernel_h, shape.stride_h));
   const int most_channels = std::max(64, cached_sums / (live_rows * blocks.width));
   const ptrdiff_t pieces = static_cast<ptrdiff_t>(strips) * row_parts * shape.groups;
-  const int wanted_channels = channels_per_task(shape, outputs, pieces);
+  const int wanted_channels = channels_per_task(shape, outputs, pieces, part_rows * blocks.width * Strip::lanes);
   const int part_channels = ceil_div(outputs, ceil_div(outputs, std::min(most_channels, wanted_channels)));
   return {blocks, strips, row_parts, part_rows, ceil_div(outputs, part_channels), part_channels,
           live_rows};
