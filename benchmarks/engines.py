@@ -5,7 +5,6 @@ An engine is imported when it is asked for, and nothing else is: starts are meas
 
 import os
 
-
 LIBRARY = os.environ.get("ADASTE_RUNTIME_LIBRARY")
 """The C library, on machines where the Python package cannot be installed."""
 

@@ -7,11 +7,12 @@
     benchmarks/carry.sh                                   # for a machine where nothing can be installed: carry/
 
 ResNet-18 with binary weights at 32x32 (CIFAR's form, 10 classes) and 224x224 (ImageNet's form, 1,000 classes), the same
-network in every engine, with 1, 2, 4, 8 and 16 threads as far as there are processors. Engines take turns in one process: a
-round is a few runs of each; minimum and median over all rounds. An engine starts when the threads of the one before have
-gone to sleep: ONNX Runtime's go on looking for work for about 0.1 s, and would take the processors away. Rows with callers
-have that many threads of Python that use one network (one session) at the same time, for half a second: images per second.
-Start and memory are those of a process of its own that loads one network and runs it once (start.py).
+network in every engine, with 1, 2, 4, 8 and 16 threads as far as there are processors. Engines take turns in one
+process: a round is a few runs of each; minimum and median over all rounds. An engine starts when the threads of the one
+before have gone to sleep: ONNX Runtime's go on looking for work for about 0.1 s, and would take the processors away.
+Rows with callers have that many threads of Python that use one network (one session) at the same time, for half a
+second: images per second. Start and memory are those of a process of its own that loads one network and runs it once
+(start.py).
 """
 
 import argparse
@@ -228,9 +229,8 @@ def report(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         callers.append({"size": size, "callers": count, "engines": found})
         for name, each in found.items():
             ratios = ", ".join(f"{each[what] / each['one'] / count:.2f}" for what in ("callers", "callers_on_threads"))
-            print(
-                f"{size}x{size}, {name}: one caller {each['one']:.0f} images/s; {count} callers {ratios} of {count} times"
-            )
+            told = f"one caller {each['one']:.0f} images/s; {count} callers {ratios} of {count} times"
+            print(f"{size}x{size}, {name}: {told}")
     names = [*options.engines, WITHOUT_NUMPY]
     processes = {size: starts(names, folder, size, STARTS) for size in options.sizes} if options.starts else {}
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.suffix != ".npy"}

@@ -7,7 +7,7 @@ import plain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_library import BINARY, FLOAT, INT8, convolve_once
+from kernel_library import BINARY, FLOAT, INT8, LIBRARY, convolve_once
 
 
 @dataclass(frozen=True)
