@@ -17,10 +17,9 @@ namespace adaste {
 namespace {
 
 constexpr int most_threads = 1024;
-// Images run together share their weights and what threads cost, but more memory than the caches hold makes them slower
-// again.
-constexpr int64_t memory_at_once = int64_t{16} << 20;
-constexpr int64_t memory_of_thread = int64_t{4} << 20;  // with more threads there are more caches
+// Images run together share their weights and what threads cost, but more memory than the caches of the threads hold
+// makes them slower again.
+constexpr int64_t memory_of_thread = int64_t{4} << 20;
 constexpr int64_t most_images_at_once = 64;
 // An elementwise task is about this many numbers: it takes longer than to hand it to another thread.
 constexpr int64_t task_elements = 1 << 14;
@@ -32,7 +31,7 @@ ConvShape with_batch(ConvShape shape, int count, int threads = 1) {
 }
 
 // How many things of so many numbers each make a task.
-int64_t things_of_task(int64_t elements) { return std::max<int64_t>(1, task_elements / std::max<int64_t>(1, elements)); }
+int64_t things_of_task(int64_t elements) { return std::max<int64_t>(1, task_elements / elements); }
 
 int ceil_div(int64_t count, int64_t each) { return static_cast<int>((count + each - 1) / each); }
 
@@ -88,8 +87,7 @@ void Network::choose_kernels() {
     steps_.push_back(std::move(step));
   }
   const int64_t bytes = plan_.size * static_cast<int64_t>(sizeof(float)) + static_cast<int64_t>(scratch);
-  images_at_once_ = std::clamp<int64_t>(std::max(memory_at_once, options_.threads * memory_of_thread) / bytes, 1,
-                                        most_images_at_once);
+  images_at_once_ = std::clamp<int64_t>(options_.threads * memory_of_thread / bytes, 1, most_images_at_once);
   for (const Step& step : steps_) {
     const size_t needed = thread_scratch_of(step);
     if (needed <= most_thread_scratch()) thread_scratch_ = std::max(thread_scratch_, needed);

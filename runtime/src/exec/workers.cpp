@@ -28,9 +28,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A stage follows the last within microseconds, which waking a thread would double: threads look for a while before they
-// sleep, and never longer. An idle network takes no processor time, and where others want the processors, a thread that
-// sleeps is given one sooner than one that looks.
+// A stage follows the last within microseconds, which waking a thread would double: threads look for a while before
+// they sleep, and never longer. An idle network takes no processor time, and where others want the processors, a thread
+// that sleeps is given one sooner than one that looks.
 constexpr std::chrono::microseconds patience{100};
 
 constexpr size_t apart = 128;  // bytes: processors fetch lines of 64 in pairs
