@@ -134,9 +134,9 @@ int main(int count, char** arguments) {
     if (counting) times.push_back(static_cast<double>(now() - began));
   }
   std::sort(times.begin(), times.end());
-  const adaste::Cores cores = adaste::usable_cores();
-  std::printf("%d threads, %d physical and %d logical cores usable; a call: %.1f us least, %.1f median\n",
-              network.threads(), cores.physical, cores.logical, times.front() / 1e3, times[times.size() / 2] / 1e3);
+  std::printf("%d threads, %d cores with %d hardware threads usable; a call: %.1f us least, %.1f median\n",
+              network.threads(), adaste::usable_cores(), adaste::usable_processors(), times.front() / 1e3,
+              times[times.size() / 2] / 1e3);
   std::printf("%-34s %-12s %5s %7s %9s %9s %9s %8s %7s %7s %7s %7s\n", "step", "kernel", "tasks", "helpers", "wall",
               "(least)", "work", "longest", "waking", "tail", "lost", "between");
   Row all;

@@ -6,6 +6,7 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <vector>
@@ -38,16 +39,17 @@ std::string first_line(const std::string& path) {
 // The processors on which the calling thread may run.
 std::vector<int> allowed_processors() {
   std::vector<int> found;
-  for (int most = 1024; most <= 1 << 16; most *= 2) {  // the system refuses sets smaller than its own
+  bool known = false;
+  for (int most = 1024; most <= 1 << 16 && !known; most *= 2) {  // the system refuses sets smaller than its own
     cpu_set_t* set = CPU_ALLOC(most);
     if (set == nullptr) break;
     const size_t bytes = CPU_ALLOC_SIZE(most);
-    const bool known = sched_getaffinity(0, bytes, set) == 0;
+    known = sched_getaffinity(0, bytes, set) == 0;
     for (int cpu = 0; known && cpu < most; ++cpu)
       if (CPU_ISSET_S(cpu, bytes, set)) found.push_back(cpu);
     CPU_FREE(set);
-    if (known) break;
   }
+  for (int cpu = 0; found.empty() || (!known && cpu < sysconf(_SC_NPROCESSORS_ONLN)); ++cpu) found.push_back(cpu);
   return found;
 }
 
@@ -77,33 +79,38 @@ int limit_of_control_groups() {
   return least;
 }
 
+int limited(size_t count) {
+  const int limit = limit_of_control_groups();
+  const int found = std::max(1, static_cast<int>(count));
+  return limit > 0 ? std::min(found, limit) : found;
+}
+
 }  // namespace
 
-Cores usable_cores() {
+int usable_processors() { return limited(allowed_processors().size()); }
+
+int usable_cores() {
   std::set<std::string> cores;
-  const std::vector<int> processors = allowed_processors();
-  for (const int cpu : processors) {
+  for (const int cpu : allowed_processors()) {
     const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    const std::string package = first_line(topology + "physical_package_id"), core = first_line(topology + "core_id");
-    cores.insert(core.empty() ? "processor " + std::to_string(cpu) : package + " " + core);
+    const std::string core = first_line(topology + "core_id");
+    cores.insert(core.empty() ? "processor " + std::to_string(cpu)
+                              : first_line(topology + "physical_package_id") + " " + core);
   }
-  Cores found{std::max(1, static_cast<int>(cores.size())), std::max(1, static_cast<int>(processors.size()))};
-  const int limit = limit_of_control_groups();
-  if (limit > 0) found = {std::min(found.physical, limit), std::min(found.logical, limit)};
-  return found;
+  return limited(cores.size());
 }
 
 #elif defined(__wasi__)
 
-Cores usable_cores() { return {1, 1}; }
+int usable_processors() { return 1; }
+
+int usable_cores() { return 1; }
 
 #else
 
-// Elsewhere hardware threads are not told apart from cores.
-Cores usable_cores() {
-  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return {processors, processors};
-}
+int usable_processors() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+int usable_cores() { return usable_processors(); }  // hardware threads are not told apart from cores
 
 #endif
 

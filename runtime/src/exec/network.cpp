@@ -49,7 +49,7 @@ Epilogue epilogue_of(const Node& node, const float* residual) {
 Network::Network(const uint8_t* bytes, size_t size, const Options& options) : options_(options) {
   require(options.threads >= 0 && options.threads <= most_threads, "threads must be 1 to ", most_threads,
           ", or 0 for one on each physical core, got ", options.threads);
-  if (options.threads == 0) options_.threads = std::min(usable_cores().physical, most_threads);
+  if (options.threads == 0) options_.threads = std::min(usable_cores(), most_threads);
   graph_ = read_graph(bytes, size, options_.limits);
   mean_.assign(graph_.mean.begin(), graph_.mean.end());
   std_.assign(graph_.std.begin(), graph_.std.end());

@@ -143,7 +143,7 @@ struct alignas(apart) Workers::Helper {
 struct Workers::Pool {
   Pool(int all, int turns)
       : threads(all),
-        crowded(all > usable_cores().logical),
+        crowded(all > usable_processors()),
         teams(static_cast<size_t>(turns)),
         helpers(static_cast<size_t>(all - 1)) {
     try {
@@ -234,7 +234,7 @@ struct Workers::System {
 
 Workers::Workers(int threads)
     : threads_(threads),
-      turns_(std::min(most_turns, std::max(threads, usable_cores().logical))),
+      turns_(std::min(most_turns, std::max(threads, usable_processors()))),
       system_(std::make_unique<System>()) {
   system_->pool = std::make_unique<Pool>(threads_, turns_);
 }
