@@ -61,7 +61,7 @@ class Network {
   // For every layer with weights its name and its kernel's.
   std::vector<std::pair<std::string, std::string>> kernels() const;
 
-  // Writes count * outputs() numbers. Several threads may call at the same time; they share the weights and the workers,
+  // Writes count * outputs() numbers. Several threads may call at the same time; they share weights and workers,
   // and as many as there are workers or processors do not wait for each other. An error where a number among the images
   // is not finite.
   void run(const Images& images, float* outputs);
