@@ -3,11 +3,54 @@
 An engine is imported when it is asked for, and nothing else is: starts are measured with this file.
 """
 
+import os
 
-def ours(folder, size, batch, threads):
+LIBRARY = os.environ.get("ADASTE_RUNTIME_LIBRARY")
+"""The C library, on machines where the Python package cannot be installed."""
+
+
+class CNetwork:
+    """A network through the C interface."""
+
+    def __init__(self, path, threads, int8=False):
+        import ctypes
+
+        self._library, self._pointer, self._size = ctypes.CDLL(LIBRARY), ctypes.c_void_p, ctypes.c_size_t
+        self._library.adaste_load_file.restype = ctypes.c_void_p
+        self._library.adaste_last_error.restype = ctypes.c_char_p
+        self._network = ctypes.c_void_p(self._library.adaste_load_file(path.encode(), threads, int(int8)))
+        self._check(self._network.value)
+        self._outputs = self._library.adaste_output_size(self._network)
+
+    def _check(self, good):
+        if not good:
+            raise RuntimeError(self._library.adaste_last_error().decode())
+
+    def calibrate(self, images):
+        found = self._library.adaste_calibrate(
+            self._network, self._pointer(images.ctypes.data), self._size(len(images))
+        )
+        self._check(found == 0)
+
+    def __call__(self, images):
+        import numpy as np
+
+        outputs = np.empty((len(images), self._outputs), np.float32)
+        pointers = self._pointer(images.ctypes.data), self._size(len(images)), self._pointer(outputs.ctypes.data)
+        self._check(self._library.adaste_run(self._network, *pointers) == 0)
+        return outputs
+
+
+def loaded(path, threads, int8=False):
+    if LIBRARY is not None:
+        return CNetwork(path, threads, int8)
     import adaste_runtime
 
-    return adaste_runtime.load(f"{folder}/{size}.safetensors", threads=threads)
+    return adaste_runtime.load(path, threads=threads, int8=int8)
+
+
+def ours(folder, size, batch, threads):
+    return loaded(f"{folder}/{size}.safetensors", threads)
 
 
 def ours_without_numpy(folder, size, batch, threads):
@@ -22,10 +65,9 @@ def ours_without_numpy(folder, size, batch, threads):
 
 
 def ours_int8(folder, size, batch, threads):
-    import adaste_runtime
     import numpy as np
 
-    network = adaste_runtime.load(f"{folder}/{size}.safetensors", threads=threads, int8=True)
+    network = loaded(f"{folder}/{size}.safetensors", threads, int8=True)
     network.calibrate(np.load(f"{folder}/{size}.npy"))
     return network
 

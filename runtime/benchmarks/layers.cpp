@@ -11,17 +11,17 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <random>
 #include <vector>
 
-#include "exec/workers.h"
+#include "exec/convolve.h"
 #include "kernels/registry.h"
 
 namespace {
 
 using adaste::ConvKernel;
 using adaste::ConvShape;
+using adaste::Memory;
 using Clock = std::chrono::steady_clock;
 
 struct Layer {
@@ -47,13 +47,6 @@ std::vector<Layer> resnet18(Layer first, int size, int classes) {
   return layers;
 }
 
-struct Aligned {
-  void operator()(void* memory) const { std::free(memory); }
-};
-using Memory = std::unique_ptr<void, Aligned>;
-
-Memory aligned_memory(size_t bytes) { return Memory(std::aligned_alloc(64, (bytes + 64) / 64 * 64)); }
-
 struct Times {
   double fastest, median;
 };
@@ -65,8 +58,8 @@ class Run {
       : kernel_(kernel),
         shape_(shape),
         workers_(workers),
-        prepared_(aligned_memory(kernel.weight_bytes(shape))),
-        scratch_(aligned_memory(kernel.scratch_bytes(shape))),
+        prepared_(kernel.weight_bytes(shape)),
+        scratch_(kernel.scratch_bytes(shape)),
         x_(static_cast<size_t>(shape.height) * static_cast<size_t>(shape.width) * static_cast<size_t>(shape.channels)),
         y_(static_cast<size_t>(shape.out_height) * static_cast<size_t>(shape.out_width) *
            static_cast<size_t>(shape.out_channels)),
@@ -75,16 +68,16 @@ class Run {
     std::vector<uint8_t> rows((adaste::window_size(shape) + 7) / 8 * scale_.size());
     for (uint8_t& byte : rows) byte = static_cast<uint8_t>(random());
     for (float& value : x_) value = static_cast<float>(random() % 2001) / 1000.0F - 1.0F;
-    kernel.prepare(shape, rows.data(), prepared_.get());
+    kernel.prepare(shape, rows.data(), prepared_.data());
+    for (int i = 1; i < workers.threads(); ++i) helper_scratch_.emplace_back(scratch_.bytes());
   }
 
   double seconds() {
     const auto start = Clock::now();
-    for (int stage = 0; stage < kernel_.stages(shape_); ++stage)
-      workers_.run(kernel_.tasks(shape_, stage), [&](int task) {
-        kernel_.run(shape_, stage, task, x_.data(), prepared_.get(), {scale_.data(), scale_.data(), nullptr, true},
-                    {0.0F, 0.0F, true}, y_.data(), scratch_.get());
-      });
+    adaste::Workers::Turn turn(workers_);
+    convolve({kernel_, shape_, x_.data(), prepared_.data(), {scale_.data(), scale_.data(), nullptr, true},
+              {0.0F, 0.0F, true}, y_.data()},
+             scratch_.data(), helper_scratch_, turn);
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
@@ -102,6 +95,7 @@ class Run {
   ConvShape shape_;
   adaste::Workers& workers_;
   Memory prepared_, scratch_;
+  std::vector<Memory> helper_scratch_;
   std::vector<float> x_, y_, scale_;
 };
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the fuzzers with AddressSanitizer and UndefinedBehaviorSanitizer and runs them:
 #     runtime/fuzz/run.sh COUNT [FIRST_SEED [SANITIZERS = address,undefined]]
-# COUNT mutated files, and a tenth as many random shapes for every kernel. Allocations beyond 256 MB are failures too.
+# COUNT mutated files, a tenth as many random shapes for every kernel, and a hundredth as many networks with many callers
+# each. Allocations beyond 256 MB are failures too.
 # With `thread` for SANITIZERS it is ThreadSanitizer that looks on, and no allocation is too large.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,3 +17,4 @@ export ASAN_OPTIONS=max_allocation_size_mb=256:allocator_may_return_null=0:detec
 export UBSAN_OPTIONS=print_stacktrace=1
 "$build/fuzz_files" "$count" "$first"
 "$build/fuzz_kernels" $((count / 10)) "$first"
+"$build/fuzz_callers" $((count / 100)) "$first"

@@ -5,8 +5,9 @@
  *     if (adaste_run(network, images, count, outputs)) puts(adaste_last_error());
  *     adaste_free(network);
  *
- * A network may be used by several threads; their calls wait for each other. A NULL where something must be is a
- * failure of every function but adaste_free, and does no harm. Messages are UTF-8 without control characters.
+ * Several threads may use a network at the same time: they share its weights and threads, and as many calls as there
+ * are threads or processors do not wait for each other. A NULL where something must be is a failure of every function
+ * but adaste_free, and does no harm. Messages are UTF-8 without control characters.
  */
 #ifndef ADASTE_RUNTIME_H
 #define ADASTE_RUNTIME_H
@@ -29,8 +30,9 @@ typedef struct adaste_network adaste_network;
 /* Why the last call of this thread that failed did so. Valid until this thread's next call that fails. */
 ADASTE_API const char* adaste_last_error(void);
 
-/* A network from a file or from the bytes of one, which are not needed afterwards; NULL on failure. `int8` other than 0
- * gives layers with one-bit weights 8-bit activations. */
+/* A network from a file or from the bytes of one, which are not needed afterwards; NULL on failure. `threads` share the
+ * work of a call; 0 stands for one on each physical core that the process may use. `int8` other than 0 gives layers
+ * with one-bit weights 8-bit activations. */
 ADASTE_API adaste_network* adaste_load_file(const char* path, int threads, int int8);
 ADASTE_API adaste_network* adaste_load_memory(const void* bytes, size_t size, int threads, int int8);
 ADASTE_API void adaste_free(adaste_network* network);

@@ -29,7 +29,7 @@ def test_a_network_is_loaded_run_and_freed(library, loaded, tmp_path):
     outputs = np.empty((3, 7), np.float32)
     for network in (
         library.adaste_load_file(str(packing.write(tmp_path)).encode(), 2, 0),
-        library.adaste_load_memory(content, ctypes.c_size_t(len(content)), 1, 0),
+        library.adaste_load_memory(content, ctypes.c_size_t(len(content)), 0, 0),
     ):
         handle = ctypes.c_void_p(network)
         shape = (ctypes.c_int * 3)()

@@ -7,7 +7,7 @@ import plain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_library import BINARY, FLOAT, INT8, convolve_once
+from kernel_library import BINARY, FLOAT, INT8, LIBRARY, convolve_once
 
 
 @dataclass(frozen=True)
@@ -227,3 +227,11 @@ def test_the_sign_of_zero_depends_on_no_kernel_and_no_number_of_threads(size, th
     for name in BINARY + INT8:
         y = case.run(name, np.zeros_like(x), signs, ends, threads=threads)
         assert y is None or not np.signbit(y).any(), name
+
+
+@pytest.mark.parametrize(
+    "limit, processors",
+    [("max 100000", 0), ("", 0), ("-1 100000", 0), ("150000 100000", 1), ("400000 100000", 4), ("20000 100000", 1)],
+)
+def test_a_limit_of_processor_time_is_a_number_of_whole_processors(limit, processors):
+    assert LIBRARY.adaste_processors_of_limit(limit.encode()) == processors

@@ -1,5 +1,6 @@
 import gc
 import multiprocessing
+import os
 import subprocess
 import sys
 import threading
@@ -26,7 +27,7 @@ def test_a_network_computes_what_numpy_computes(loaded, rng, threads):
 def test_any_number_of_threads_gives_the_same_bits(loaded, rng):
     packing, _ = residual_network(rng)
     images = floats(rng, 4, 3, 12, 10)
-    first, *others = [loaded(packing, threads=threads)(images) for threads in (1, 2, 3)]
+    first, *others = [loaded(packing, threads=threads)(images) for threads in (1, 2, 3, 8, 17, None)]
     assert all((other == first).all() for other in others)
 
 
@@ -158,23 +159,72 @@ def test_the_readme_names_every_kernel_that_can_be_forced(loaded, rng, monkeypat
     assert "ADASTE_RUNTIME_KERNEL" in readme
 
 
-def test_threads_of_python_may_share_a_network(loaded, rng):
-    packing, _ = residual_network(rng)
-    net = loaded(packing, threads=2)
-    batches = [floats(rng, n, 3, 12, 10) for n in (1, 2, 3, 4)]
-    expected = [net(batch) for batch in batches]
-    found = [None] * 4
-
-    def work(i):
-        for _ in range(20):
-            found[i] = net(batches[i])
-
-    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+def at_once(*functions):
+    """Call each in a thread of its own."""
+    workers = [threading.Thread(target=function) for function in functions]
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join()
-    assert all((a == b).all() for a, b in zip(found, expected, strict=True))
+        worker.join(60)
+    assert not any(worker.is_alive() for worker in workers)
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_many_callers_get_what_one_gets(loaded, rng, threads, int8):
+    net = loaded(residual_network(rng)[0], threads=threads, int8=int8)
+    batches = [floats(rng, 1 + n % 5, 3, 12, 10) for n in range(12)]
+    expected = [net(batch) for batch in batches]
+    wrong = []
+
+    def caller(batch, right):
+        for _ in range(20):
+            if not np.array_equal(net(batch), right):
+                wrong.append(len(batch))
+
+    at_once(*[lambda each=each: caller(*each) for each in zip(batches, expected, strict=True)])
+    assert not wrong
+
+
+def test_a_call_is_computed_before_a_calibration_or_after_it(loaded, rng):
+    net = loaded(residual_network(rng)[0], threads=2, int8=True)
+    images = floats(rng, 2, 3, 12, 10)
+    ranges = [images, images * np.float32(0.2)]
+    allowed = []
+    for each in ranges:
+        net.calibrate(each)
+        allowed.append(net(images).tobytes())
+    assert len(set(allowed)) == 2
+    wrong = []
+
+    def caller():
+        for _ in range(50):
+            if net(images).tobytes() not in allowed:
+                wrong.append(1)
+
+    def calibrating():
+        for i in range(20):
+            net.calibrate(ranges[i % 2])
+
+    at_once(caller, calibrating, caller, caller)
+    assert not wrong
+
+
+DEFAULT = """
+import os, sys, adaste_runtime
+allowed = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, allowed[:1])
+print(adaste_runtime.load(sys.argv[1]).threads, adaste_runtime.load(sys.argv[1], threads=3).threads)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes have no affinity on this system")
+def test_without_a_number_there_is_a_thread_for_each_core_that_may_be_used(loaded, rng, tmp_path):
+    packing, _ = residual_network(rng)
+    assert 1 <= loaded(packing).threads <= len(os.sched_getaffinity(0))
+    command = [sys.executable, "-c", DEFAULT, packing.write(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["1", "3"], done.stderr
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -218,7 +268,7 @@ def test_values_share_memory(loaded, rng):
         for _ in range(layers):
             packing.convolution(signs(rng, 16, 16, 1, 1), relu=True)
         packing.node("flatten")
-        net = loaded(packing)
+        net = loaded(packing, threads=1)
         net(floats(rng, 1, 16, 16, 16))
         return net.memory_bytes
 

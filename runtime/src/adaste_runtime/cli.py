@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"adaste-run {__version__}")
     parser.add_argument("model", type=Path, help="a packed file (.safetensors)")
     parser.add_argument("images", type=Path, nargs="*", help="pictures, or .npy arrays as a network takes them")
-    parser.add_argument("--threads", type=int, default=1, help="how many threads share the work (default 1)")
+    parser.add_argument("--threads", type=int, help="how many threads share the work (default: one on each core)")
     parser.add_argument("--int8", action="store_true", help="8-bit activations")
     parser.add_argument(
         "--top", type=int, help=f"how many classes to print (default {TOP}, or all where they are fewer)"

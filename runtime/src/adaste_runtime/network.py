@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 
 class Network:
-    """A packed network. Made by `load` or `load_bytes`; calls from several threads wait for each other.
+    """A packed network. Made by `load` or `load_bytes`.
+
+    Several threads may call it at the same time: they share the weights, and each call has activations of its own. At
+    most as many calls run at once as there are threads or processors; others wait. A call releases the GIL.
 
     It cannot be pickled: other processes load the file. A forked process may use it, unless a thread was in a call
-    when it was forked: then it waits forever for that call to end, as for any lock.
+    when it was forked.
     """
 
     def __init__(self, network: _runtime.Network) -> None:
@@ -167,10 +170,11 @@ def _refuse_one_colour(images: NDArray[Any]) -> None:
         )
 
 
-def load(path: str | os.PathLike[str], threads: int = 1, int8: bool = False) -> Network:
+def load(path: str | os.PathLike[str], threads: int | None = None, int8: bool = False) -> Network:
     """The network in a packed file.
 
-    threads: how many share the work of a call.
+    threads: how many share the work of a call, or of all calls at the same time; None: one on each physical core that
+             this process may use (by its affinity and the quota of its control group). The outputs do not depend on it.
     int8:    layers with one-bit weights take 8-bit activations: faster on most processors, and no longer exact.
 
     A file that cannot be used is a ValueError that says why.
@@ -189,7 +193,7 @@ def load(path: str | os.PathLike[str], threads: int = 1, int8: bool = False) -> 
         raise ValueError(f"{place}: {error}") from None
 
 
-def load_bytes(content: bytes | bytearray | memoryview, threads: int = 1, int8: bool = False) -> Network:
+def load_bytes(content: bytes | bytearray | memoryview, threads: int | None = None, int8: bool = False) -> Network:
     """The network in the content of a packed file, which is not needed afterwards; all else is as for `load`."""
     try:
         # A copy of what could change while it is checked, or after.
@@ -217,11 +221,14 @@ def zoo(name: str) -> str:
     return str(networks.path(name))
 
 
-def _checked_threads(threads: int) -> int:
+def _checked_threads(threads: int | None) -> int:
+    """The number for the library, where 0 stands for None."""
+    if threads is None:
+        return 0
     try:
         count = operator.index(threads)
     except TypeError:
         count = 0
     if not 1 <= count <= 1024:
-        raise ValueError(f"threads must be 1 to 1024, got {threads!r}")
+        raise ValueError(f"threads must be 1 to 1024, or None for one on each physical core, got {threads!r}")
     return count

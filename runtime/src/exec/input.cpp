@@ -31,9 +31,9 @@ bool all_finite(const float* values, int64_t count) {
 
 }  // namespace
 
-bool read_floats(int64_t pixels, int channels, const float* from, float* to) {
-  if (!all_finite(from, pixels * channels)) return false;
-  for (int64_t channel = 0; channel < channels; ++channel, from += pixels) {
+bool read_floats(int64_t pixels, int channels, const float* from, int64_t plane, float* to) {
+  for (int64_t channel = 0; channel < channels; ++channel, from += plane) {
+    if (!all_finite(from, pixels)) return false;
     float* place = to + channel;
     for (int64_t pixel = 0; pixel < pixels; ++pixel, place += channels) *place = from[pixel];
   }

@@ -6,11 +6,12 @@
 
 namespace adaste {
 
-// One image of bytes (pixels, channels): (byte / 255 - mean) / std, or byte / 255 where these are empty.
+// Some pixels of bytes (pixels, channels): (byte / 255 - mean) / std, or byte / 255 where these are empty.
 void read_bytes(int64_t pixels, int channels, const uint8_t* from, const std::vector<float>& mean,
                 const std::vector<float>& std, float* to);
 
-// One image of floats (channels, pixels); false where one is not finite.
-bool read_floats(int64_t pixels, int channels, const float* from, float* to);
+// Some pixels of an image of floats (channels, pixels), whose channels are `plane` floats apart; false where one is not
+// finite.
+bool read_floats(int64_t pixels, int channels, const float* from, int64_t plane, float* to);
 
 }  // namespace adaste

@@ -15,7 +15,7 @@
 namespace adaste {
 
 struct Options {
-  int threads = 1;
+  int threads = 1;    // 0: the physical cores that the process may use
   bool int8 = false;  // one-bit layers take 8-bit activations
   Limits limits{};
 };
@@ -61,16 +61,17 @@ class Network {
   // For every layer with weights its name and its kernel's.
   std::vector<std::pair<std::string, std::string>> kernels() const;
 
-  // Writes count * outputs() numbers. Calls from several threads wait for each other. An error where a number among the
-  // images is not finite.
+  // Writes count * outputs() numbers. Several threads may call at the same time; they share weights and workers,
+  // and as many as there are workers or processors do not wait for each other. An error where a number among the images
+  // is not finite.
   void run(const Images& images, float* outputs);
 
   // Runs and remembers the range of what each 8-bit layer sees: from then on that is its range for all images. After an
   // error all ranges are what they were.
   void calibrate(const Images& images);
 
-  // The memory for activations and scratch, in bytes.
-  size_t memory_bytes() const { return activations_.bytes() + scratch_.bytes(); }
+  // The memory for activations and scratch of all calls there were at the same time, in bytes.
+  size_t memory_bytes() const;
 
  private:
   // A node with its kernel, if it is a convolution.
@@ -82,22 +83,36 @@ class Network {
     float low, high;  // the range seen while calibrating
   };
 
+  // The memory of one call at a time.
+  struct Place {
+    Memory activations, scratch;
+  };
+
+  // Some images on their way through the network.
+  struct Call {
+    Workers::Turn& turn;
+    Place& place;
+    int count;  // images
+  };
+
   void choose_kernels();
   void prepare_weights();
   void check_memory() const;
-  void run_all(const Images& images, float* outputs);
-  void run_some(const Images& images, int64_t first, int count, float* outputs);
-  void read_images(const Images& images, int64_t first, int count);
-  void run_step(Step& step, int count);
-  void convolve(Step& step, int count);
-  void observe(Step& step, int count);
-  void pool(const Node& node, int count);
-  void combine(const Node& node, int count);
-  void flatten_images(const Node& node, int count);
-  void join(const Node& node, int count);
+  size_t thread_scratch_of(const Step& step) const;
+  size_t most_thread_scratch() const;
+  void run_all(const Images& images, float* outputs, Workers::Turn& turn);
+  void run_some(const Images& images, int64_t first, const Call& call, float* outputs);
+  void read_images(const Images& images, int64_t first, const Call& call);
+  void run_step(Step& step, const Call& call);
+  void convolve(Step& step, const Call& call);
+  void observe(Step& step, const Call& call);
+  void pool(const Node& node, const Call& call);
+  void combine(const Node& node, const Call& call);
+  void flatten_images(const Node& node, const Call& call);
+  void join(const Node& node, const Call& call);
   template <class Function>
-  void for_pixels(const Extent& extent, int count, const Function& function);
-  float* value(int number, int count) const;
+  void for_pixels(const Extent& extent, const Call& call, const Function& function);
+  float* value(int number, const Call& call) const;
 
   Graph graph_;
   Options options_;
@@ -105,7 +120,9 @@ class Network {
   std::vector<float> mean_, std_;  // what bytes are normalised with
   int64_t images_at_once_ = 1;
   std::vector<Step> steps_;
-  Memory activations_, scratch_;
+  std::vector<Place> places_;           // of every turn
+  size_t thread_scratch_ = 0;           // bytes that kernels need for each thread, at most
+  std::vector<Memory> helper_scratch_;  // of every thread but the callers'
   std::unique_ptr<Workers> workers_;
   bool calibrating_ = false;
 };

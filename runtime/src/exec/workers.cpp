@@ -1,9 +1,17 @@
 // Workers where there are threads.
+//
+// A turn has a team, whose ticket says which task of its stage is next. Whoever wants a task, the caller or a helper,
+// takes the next number; nobody waits for a lock, and a stage has ended when all of its tasks have, so a helper that
+// sleeps or was suspended delays nobody who does not need it. Helpers take tasks of any team.
 #include "exec/workers.h"
 
+#if !defined(_WIN32)
 #include <unistd.h>
+#endif
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -12,15 +20,22 @@
 #include <vector>
 
 #include "base/error.h"
+#include "exec/cores.h"
+#include "exec/profile.h"
 
 namespace adaste {
 namespace {
 
-constexpr uint64_t stop = ~uint64_t{0};
+using Clock = std::chrono::steady_clock;
 
-// A stage follows the last within microseconds, which waking a thread would double: threads look for a short while
-// before they sleep, and never longer, so that an idle network takes no processor time.
-constexpr int looks = 2000;
+// A stage follows the last within microseconds, which waking a thread would double: threads look for a while before
+// they sleep, and never longer. An idle network takes no processor time, and where others want the processors, a thread
+// that sleeps is given one sooner than one that looks.
+constexpr std::chrono::microseconds patience{100};
+
+constexpr size_t apart = 128;  // bytes: processors fetch lines of 64 in pairs
+
+constexpr int most_turns = 64;  // a bit each
 
 void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -30,126 +45,252 @@ void relax() {
 #endif
 }
 
-template <class Condition>
-bool soon(const Condition& condition) {
-  for (int look = 0; look < looks; ++look) {
-    if (condition()) return true;
-    relax();
-  }
-  return false;
+int process_number() {
+#if defined(_WIN32)
+  return 0;  // no process is forked there
+#else
+  return static_cast<int>(getpid());
+#endif
 }
+
+// How long a thread has waited.
+class Wait {
+ public:
+  // Where threads outnumber processors, the processor is given to whoever wants it.
+  explicit Wait(bool crowded) : crowded_(crowded) {}
+
+  // Between two looks; false when it is time to sleep.
+  bool goes_on() {
+    constexpr unsigned looks = 16;  // between two times
+    if (crowded_)
+      std::this_thread::yield();
+    else
+      relax();
+    if (++looks_ % looks != 0) return true;
+    const Clock::time_point now = Clock::now();
+    if (since_ == Clock::time_point()) since_ = now;
+    return now - since_ < patience;
+  }
+
+ private:
+  bool crowded_;
+  unsigned looks_ = 0;
+  Clock::time_point since_;
+};
+
+// Where one thread sleeps until another wakes it.
+class Bed {
+ public:
+  // Unless `done` already; it is looked at when who wakes can see that someone sleeps.
+  template <class Done>
+  void sleep(const Done& done) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    asleep_ = true;
+    woken_.wait(lock, done);
+    asleep_ = false;
+  }
+
+  // To be called after what is waited for was done.
+  void wake() {
+    if (!asleep_) return;
+    { const std::scoped_lock lock(mutex_); }  // not between a look and the sleep
+    woken_.notify_one();
+  }
+
+ private:
+  std::atomic<bool> asleep_{false};
+  std::mutex mutex_;
+  std::condition_variable woken_;
+};
+
+// The tasks of a stage in the upper half, those that have been taken in the lower one, which may grow beyond.
+constexpr uint64_t one_taken = 1;
+constexpr int half = 32;
+uint64_t ticket_of(int tasks) { return static_cast<uint64_t>(tasks) << half; }
+int tasks_of(uint64_t ticket) { return static_cast<int>(ticket >> half); }
+int64_t taken_of(uint64_t ticket) { return static_cast<int64_t>(ticket & 0xffffffffU); }
+bool has_tasks(uint64_t ticket) { return taken_of(ticket) < tasks_of(ticket); }
 
 }  // namespace
 
-// The threads beside the calling one.
-class Workers::Team {
- public:
-  explicit Team(int threads) {
+struct alignas(apart) Workers::Team {
+  std::atomic<uint64_t> ticket{0};
+  Turn::Job job{};  // changes only when all tasks have ended, and is read only by who has one
+  alignas(apart) std::atomic<int> ended{0};  // tasks that helpers took
+  Bed caller;
+
+  // Takes tasks while there are any; how many. Calls before_first(ticket) ahead of the first.
+  template <class Before>
+  int work(int thread, const Before& before_first) {
+    int count = 0;
+    while (has_tasks(ticket.load(std::memory_order_relaxed))) {
+      const uint64_t mine = ticket.fetch_add(one_taken);
+      if (!has_tasks(mine)) break;
+      if (count++ == 0) before_first(mine);
+      const profile::Task measured(thread);
+      job.call(job.context, static_cast<int>(taken_of(mine)), thread);
+    }
+    return count;
+  }
+};
+
+struct alignas(apart) Workers::Helper {
+  Bed bed;
+  std::thread thread;
+};
+
+// The helpers of one process, and the turns they help.
+struct Workers::Pool {
+  Pool(int all, int turns)
+      : threads(all),
+        crowded(all > usable_processors()),
+        teams(static_cast<size_t>(turns)),
+        helpers(static_cast<size_t>(all - 1)) {
     try {
-      for (int i = 1; i < threads; ++i) team_.emplace_back([this] { work(); });
+      for (int number = 1; number < threads; ++number)
+        helper(number).thread = std::thread([this, number] { help(number); });
     } catch (const std::system_error& problem) {
       dismiss();  // those that have started
       fail("cannot start ", threads, " threads: ", problem.what());
     }
   }
-  ~Team() { dismiss(); }
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  ~Pool() { dismiss(); }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
 
-  void share(const Job& job);
+  Helper& helper(int number) { return helpers[static_cast<size_t>(number - 1)]; }
 
- private:
-  void dismiss();
-  void work();
-  void take_tasks(const Job& job);
+  void dismiss() {
+    stop = true;
+    for (Helper& each : helpers) each.bed.wake();
+    for (Helper& each : helpers)
+      if (each.thread.joinable()) each.thread.join();
+  }
 
-  std::mutex mutex_;
-  std::condition_variable started_, ended_;
-  Job job_{};
-  std::atomic<uint64_t> round_{0};  // counts jobs; its last value tells workers to stop
-  std::atomic<int> next_task_{0};
-  std::atomic<int> busy_{0};  // workers that have not finished the job
-  std::vector<std::thread> team_;
+  // Those with the lowest numbers help; with every caller there is one less.
+  bool may_help(int number) const { return number + callers <= threads; }
+
+  bool has_work(int number) const {
+    if (!may_help(number)) return false;
+    for (uint64_t left = busy; left != 0; left &= left - 1)
+      if (has_tasks(teams[static_cast<size_t>(__builtin_ctzll(left))].ticket)) return true;
+    return false;
+  }
+
+  // Whoever has work wakes two others, so that a call does not pay for waking all.
+  void wake_next(int number) {
+    for (int next = 2 * number + 1; next <= 2 * number + 2 && next < threads; ++next)
+      if (may_help(next)) helper(next).bed.wake();
+  }
+
+  // Takes tasks of one team after the other; false where there were none.
+  bool take_tasks(int number) {
+    bool found = false;
+    for (uint64_t left = busy; left != 0 && may_help(number); left &= left - 1) {
+      Team& team = teams[static_cast<size_t>(__builtin_ctzll(left))];
+      const int count = team.work(number, [&](uint64_t ticket) {
+        if (has_tasks(ticket + one_taken)) wake_next(number);
+      });
+      if (count == 0) continue;
+      found = true;
+      team.ended += count;
+      team.caller.wake();
+    }
+    return found;
+  }
+
+  void help(int number) {
+    while (!stop) {
+      Wait wait(crowded);
+      while (!stop && !take_tasks(number)) {
+        if (wait.goes_on()) continue;
+        helper(number).bed.sleep([&] { return stop || has_work(number); });
+        break;
+      }
+    }
+  }
+
+  const int threads;
+  const bool crowded;
+  std::atomic<bool> stop{false};
+  std::vector<Team> teams;  // of every turn
+  std::vector<Helper> helpers;
+  alignas(apart) std::atomic<uint64_t> busy{0};  // a bit for every turn that has begun
+  std::atomic<int> callers{0};                   // their number
+  alignas(apart) std::condition_variable turn_ended;
+  int alone = 0;  // turns without company that have begun or wait
 };
 
-void Workers::Team::dismiss() {
-  {
-    const std::scoped_lock lock(mutex_);
-    round_ = stop;
-  }
-  started_.notify_all();
-  for (std::thread& worker : team_) worker.join();
-}
-
-void Workers::Team::take_tasks(const Job& job) {
-  for (int task = next_task_++; task < job.count; task = next_task_++) job.call(job.context, task);
-}
-
-void Workers::Team::share(const Job& job) {
-  {
-    const std::scoped_lock lock(mutex_);
-    job_ = job;
-    next_task_ = 0;
-    busy_ = static_cast<int>(team_.size());
-    ++round_;
-  }
-  started_.notify_all();
-  take_tasks(job);
-  const auto all_ended = [this] { return busy_ == 0; };
-  if (soon(all_ended)) return;
-  std::unique_lock<std::mutex> lock(mutex_);
-  ended_.wait(lock, all_ended);
-}
-
-void Workers::Team::work() {
-  uint64_t seen = 0;
-  for (;;) {
-    const auto next_round = [&] { return round_ != seen; };
-    if (!soon(next_round)) {
-      std::unique_lock<std::mutex> lock(mutex_);
-      started_.wait(lock, next_round);
-    }
-    seen = round_;
-    if (seen == stop) return;
-    // Every worker takes part in every round, so the job does not change before busy_ is 0.
-    take_tasks(job_);
-    if (--busy_ == 0) {
-      const std::scoped_lock lock(mutex_);
-      ended_.notify_one();
-    }
-  }
-}
-
 struct Workers::System {
-  std::mutex turn;
-  std::unique_ptr<Team> team;
-  int process = 0;  // which started the threads
+  std::mutex turns;  // of their beginnings and ends
+  std::unique_ptr<Pool> pool;
+  int process = process_number();
 
   // After a fork the threads are the parent's: there is nothing to wait for.
   void forget_threads_of_parent() {
-    if (process != getpid()) static_cast<void>(team.release());
+    if (process != process_number()) static_cast<void>(pool.release());
   }
 };
 
-Workers::Workers(int threads) : threads_(threads), system_(std::make_unique<System>()) {
-  system_->team = std::make_unique<Team>(threads);
-  system_->process = getpid();
+Workers::Workers(int threads)
+    : threads_(threads),
+      turns_(std::min(most_turns, std::max(threads, usable_processors()))),
+      system_(std::make_unique<System>()) {
+  system_->pool = std::make_unique<Pool>(threads_, turns_);
 }
 
 Workers::~Workers() { system_->forget_threads_of_parent(); }
 
-void Workers::begin_turn() {
-  std::unique_lock<std::mutex> lock(system_->turn);
-  if (system_->process != getpid()) {
-    system_->forget_threads_of_parent();
-    system_->team = std::make_unique<Team>(threads_);
-    system_->process = getpid();
+Workers::Turn::Turn(Workers& workers, Company company) : workers_(workers), company_(company) {
+  System& system = *workers.system_;
+  std::unique_lock<std::mutex> lock(system.turns);
+  if (system.process != process_number()) {
+    system.forget_threads_of_parent();
+    system.pool = std::make_unique<Pool>(workers.threads_, workers.turns_);
+    system.process = process_number();
   }
-  static_cast<void>(lock.release());  // until the end of the turn
+  Pool& pool = *system.pool;
+  if (company == Company::none) {
+    ++pool.alone;
+    pool.turn_ended.wait(lock, [&] { return pool.callers == 0; });
+  } else {
+    pool.turn_ended.wait(lock, [&] { return pool.alone == 0 && pool.callers < workers.turns_; });
+  }
+  place_ = __builtin_ctzll(~pool.busy);
+  ++pool.callers;
+  pool.busy |= uint64_t{1} << place_;
 }
 
-void Workers::end_turn() { system_->turn.unlock(); }
+Workers::Turn::~Turn() {
+  System& system = *workers_.system_;
+  {
+    const std::scoped_lock lock(system.turns);
+    system.pool->busy &= ~(uint64_t{1} << place_);
+    --system.pool->callers;
+    if (company_ == Company::none) --system.pool->alone;
+  }
+  system.pool->turn_ended.notify_all();
+}
 
-void Workers::share(const Job& job) { system_->team->share(job); }
+int Workers::Turn::threads() const {
+  return std::max(1, workers_.threads_ + 1 - workers_.system_->pool->callers);
+}
+
+void Workers::Turn::share(const Job& job, int count) {
+  Pool& pool = *workers_.system_->pool;
+  if (threads() == 1) {
+    for (int task = 0; task < count; ++task) job.call(job.context, task, 0);
+    return;
+  }
+  Team& team = pool.teams[static_cast<size_t>(place_)];
+  team.job = job;
+  team.ended.store(0, std::memory_order_relaxed);
+  team.ticket = ticket_of(count);
+  pool.wake_next(0);
+  const int mine = team.work(0, [](uint64_t) {});
+  const auto all_ended = [&] { return team.ended == count - mine; };
+  for (Wait wait(pool.crowded); !all_ended();)
+    if (!wait.goes_on()) return team.caller.sleep(all_ended);
+}
 
 }  // namespace adaste

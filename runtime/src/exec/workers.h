@@ -1,5 +1,5 @@
-// A fixed team of threads that shares the tasks of one stage after the other. The calling thread works too, so a team
-// of one has no threads at all.
+// Threads that share the tasks of one stage after the other, for several callers at once. The calling thread works too,
+// so one thread needs no others.
 //
 // Threads, locks and processes are used behind this header alone: workers.cpp is for systems that have them,
 // workers_single.cpp for WebAssembly, which does not.
@@ -7,11 +7,13 @@
 
 #include <memory>
 
+#include "exec/profile.h"
+
 namespace adaste {
 
 class Workers {
  public:
-  // An Error where the system does not give so many threads.
+  // So many threads, the calling one among them. An Error where the system does not give them.
   explicit Workers(int threads);
   ~Workers();
   Workers(const Workers&) = delete;
@@ -19,45 +21,65 @@ class Workers {
 
   int threads() const { return threads_; }
 
-  // One caller's turn with the workers: others wait until it ends. A forked child has none of its parent's threads;
-  // its first turn starts others.
+  // How many turns there can be at a time.
+  int turns() const { return turns_; }
+
+  enum class Company { others, none };
+
+  // A caller's turn with the workers. While others have theirs, threads that call are not helped by as many threads
+  // that wait: all together are no more than `threads()`, or one for each turn. Where there are turns() already, or
+  // where one wants no company, a caller waits. A forked child has none of its parent's threads; its first turn starts
+  // others.
   class Turn {
    public:
-    explicit Turn(Workers& workers) : workers_(workers) { workers_.begin_turn(); }
-    ~Turn() { workers_.end_turn(); }
+    explicit Turn(Workers& workers, Company company = Company::others);
+    ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-   private:
-    Workers& workers_;
-  };
+    // From 0 to turns() - 1: no other turn has it at this time.
+    int place() const { return place_; }
 
-  // Calls function(task) for every task from 0 to count - 1, on all threads, and returns when all have ended. The
-  // function must not throw. Nothing is allocated.
-  template <class Function>
-  void run(int count, const Function& function) {
-    if (threads_ == 1 || count <= 1) {
-      for (int task = 0; task < count; ++task) function(task);
-      return;
+    // How many threads the tasks of a stage should be for.
+    int threads() const;
+
+    // Calls function(task, thread) for every task from 0 to count - 1, on any of threads(), and returns when all have
+    // ended. `thread` is 0 for the calling one; no two threads at work, of any turn, have another number in common. The
+    // function must not throw. Nothing is allocated.
+    template <class Function>
+    void run(int count, const Function& function) {
+      const profile::Stage measured(count);
+      if (count <= 1 || workers_.threads_ == 1) {
+        for (int task = 0; task < count; ++task) function(task, 0);
+        return;
+      }
+      const auto call = [](const void* context, int task, int thread) {
+        (*static_cast<const Function*>(context))(task, thread);
+      };
+      share({call, &function}, count);
     }
-    const auto call = [](const void* context, int task) { (*static_cast<const Function*>(context))(task); };
-    share({call, &function, count});
-  }
+
+   private:
+    friend class Workers;
+    struct Job {
+      void (*call)(const void* context, int task, int thread);
+      const void* context;
+    };
+    void share(const Job& job, int count);
+
+    Workers& workers_;
+    int place_;
+    Company company_;
+  };
 
  private:
-  struct Job {
-    void (*call)(const void* context, int task);
-    const void* context;
-    int count;
-  };
-  class Team;
+  struct Team;
+  struct Helper;
+  struct Pool;
   struct System;
 
-  void begin_turn();
-  void end_turn();
-  void share(const Job& job);
-
   int threads_;
+  int turns_;
   std::unique_ptr<System> system_;
 };
 

@@ -6,16 +6,20 @@ namespace adaste {
 
 struct Workers::System {};
 
-Workers::Workers(int threads) : threads_(threads) { require(threads == 1, "there are no threads here, got ", threads); }
+Workers::Workers(int threads) : threads_(threads), turns_(1) {
+  require(threads == 1, "there are no threads here, got ", threads);
+}
 
 Workers::~Workers() = default;
 
-void Workers::begin_turn() {}
+Workers::Turn::Turn(Workers& workers, Company company) : workers_(workers), place_(0), company_(company) {}
 
-void Workers::end_turn() {}
+Workers::Turn::~Turn() = default;
 
-void Workers::share(const Job& job) {
-  for (int task = 0; task < job.count; ++task) job.call(job.context, task);
+int Workers::Turn::threads() const { return 1; }
+
+void Workers::Turn::share(const Job& job, int count) {
+  for (int task = 0; task < count; ++task) job.call(job.context, task, 0);
 }
 
 }  // namespace adaste

@@ -8,10 +8,12 @@
 // - `prepared` and `scratch` are aligned to 64 bytes, x and y to at least 4 bytes; no array may be read or written
 //   beyond its end, and x, residual and y do not overlap.
 // - The tasks of a stage run in any order and on any thread, each exactly once; a stage starts when the one before has
-//   ended. `scratch` is shared by all tasks and keeps its contents between the stages of one call, not between calls.
-// - The shape passed to `prepare` differs from the one passed to `run` in nothing but `batch`, so what `supports`,
-//   `weight_bytes` and `prepare` do must not depend on the batch; `scratch_bytes`, `stages` and `tasks` may.
-//   The first three must not depend on `threads` either.
+//   ended. `scratch` is shared by all tasks and keeps its contents between the stages of one call, not between calls;
+//   with `scratch_per_thread` each thread has its own instead, which keeps nothing from one task to the next, and stays
+//   in the thread's cache.
+// - The shape passed to `prepare` differs from the one passed to `run` in nothing but `batch` and `threads`, so what
+//   `supports`, `weight_bytes` and `prepare` do must not depend on these; `scratch_bytes`, `stages` and `tasks` may.
+//   With `scratch_per_thread`, scratch_bytes must not grow with threads or shrink with the batch.
 // - Sizes are checked before: every extent is positive, channels and out_channels are divisible by groups, K (below) is
 //   at most 2^22, and x and y have fewer than 2^31 elements per image. The whole batch may have more: compute offsets
 //   in ptrdiff_t or size_t.
@@ -33,7 +35,7 @@ struct ConvShape {
   int batch, height, width, channels;
   int out_height, out_width, out_channels;
   int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, groups;
-  int threads = 1;  // how many will share the work: as many tasks are enough where each has a cost of its own
+  int threads = 1;  // how many will share the work; for one, a single task is best where each has a cost of its own
 };
 
 // y = relu(scale * conv + shift + residual); a null pointer means 1, 0, none. scale and shift have out_channels
@@ -69,6 +71,9 @@ struct ConvKernel {
   int (*tasks)(const ConvShape&, int stage);  // independent pieces of a stage, for threads
   void (*run)(const ConvShape&, int stage, int task, const float* x, const void* prepared, const Epilogue&,
               const Quantisation&, float* y, void* scratch);
+
+  bool scratch_per_thread = false;
+  bool measures_first = false;  // stage 0 finds ranges: next to nothing where they are given
 };
 
 // The functions of this header are static: a copy compiled for one file's processor must not be linked into another's.

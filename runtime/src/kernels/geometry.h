@@ -96,6 +96,17 @@ inline OutputBlocks output_blocks(const ConvShape& shape, int width) {
   return {ceil_div(outputs, width), outputs, width};
 }
 
+// Units of work, one of `parts` parts of the pixels for one block of output channels, and tasks of some units each.
+struct Units {
+  int parts, count, tasks;
+
+  template <class Function>
+  void run(int task, const Function& function) const {
+    const auto end = static_cast<int>(part_start(count, tasks, task + 1));
+    for (auto unit = static_cast<int>(part_start(count, tasks, task)); unit < end; ++unit) function(unit);
+  }
+};
+
 // Pieces of a task must be long enough to hide what a task costs: about this many multiply-adds.
 constexpr ptrdiff_t task_work = ptrdiff_t{1} << 21;
 
@@ -103,6 +114,24 @@ constexpr ptrdiff_t task_work = ptrdiff_t{1} << 21;
 inline int task_count(ptrdiff_t blocks, ptrdiff_t work) {
   const ptrdiff_t per_task = work < task_work ? task_work / work : 1;
   return static_cast<int>((blocks + per_task - 1) / per_task);
+}
+
+// The same for rows that are only copied or converted, of so many numbers each.
+constexpr ptrdiff_t task_numbers = ptrdiff_t{1} << 16;
+
+struct RowTasks {
+  int rows, each;
+
+  int count() const { return ceil_div(rows, each); }
+
+  template <class Function>
+  void run(int task, const Function& function) const {
+    for (int row = task * each; row < smaller(rows, (task + 1) * each); ++row) function(row);
+  }
+};
+
+inline RowTasks row_tasks(int rows, ptrdiff_t numbers) {
+  return {rows, numbers < task_numbers ? smaller(rows, static_cast<int>(task_numbers / numbers)) : 1};
 }
 
 }  // namespace

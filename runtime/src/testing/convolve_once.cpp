@@ -1,9 +1,12 @@
-// A library for tests: what kernels there are, and one convolution by one of them.
+// A library for tests: what kernels there are, one convolution by one of them, and limits of control groups.
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "adaste_runtime.h"
+#include "exec/convolve.h"
+#include "exec/cores.h"
 #include "exec/memory.h"
 #include "exec/workers.h"
 #include "kernels/registry.h"
@@ -74,11 +77,14 @@ ADASTE_API int adaste_convolve_once(const char* name, const int* sizes, const fl
   const Quantisation quantisation =
       range != nullptr ? Quantisation{range[0], range[1], false} : Quantisation{0, 0, true};
   Workers workers(threads);
-  for (int stage = 0; stage < kernel->stages(shape); ++stage)
-    workers.run(kernel->tasks(shape, stage), [&](int task) {
-      kernel->run(shape, stage, task, x, prepared.data(), epilogue, quantisation, y, scratch.data());
-    });
+  Workers::Turn turn(workers);
+  std::vector<Memory> helper_scratch;
+  for (int i = 1; i < threads; ++i) helper_scratch.emplace_back(scratch.bytes());
+  convolve({*kernel, shape, x, prepared.data(), epilogue, quantisation, y}, scratch.data(), helper_scratch, turn);
   return 1;
 }
+
+// processors_of_limit() of exec/cores.h.
+ADASTE_API int adaste_processors_of_limit(const char* limit) { return adaste::processors_of_limit(limit); }
 
 }  // extern "C"

@@ -207,7 +207,9 @@ const ConvKernel neon_dot_kernel = {"neon-dot",
                                     dot_scratch_bytes,
                                     dot_stages,
                                     dot_tasks<NeonDot>,
-                                    dot_run<NeonDot>};
+                                    dot_run<NeonDot>,
+                                    false,
+                                    true};
 
 }  // namespace adaste
 

@@ -84,6 +84,6 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
 }  // namespace
 
 const ConvKernel scalar_int8_kernel = {"scalar-int8", available, supports, weight_bytes, prepare,
-                                       scratch_bytes, stages,    tasks,    run};
+                                       scratch_bytes, stages,    tasks,    run,          false,   true};
 
 }  // namespace adaste

@@ -87,8 +87,17 @@ ptrdiff_t dot_blocks(const ConvShape& shape) {
 }
 
 template <class Dot>
-int dot_parts(const ConvShape& shape) {
-  return task_count(dot_blocks<Dot>(shape), static_cast<ptrdiff_t>(window_size(shape)) * Dot::pixels * Dot::outputs);
+Units dot_units(const ConvShape& shape) {
+  const auto window = static_cast<ptrdiff_t>(window_size(shape));
+  const int outputs = smaller(Dot::outputs, shape.out_channels / shape.groups);
+  const int parts = task_count(dot_blocks<Dot>(shape), window * outputs * Dot::pixels);
+  const int count = output_blocks(shape, Dot::outputs).per_group * shape.groups * parts;
+  return {parts, count, task_count(count, window * outputs * ((positions(shape) + parts - 1) / parts))};
+}
+
+// The rows of the copies of all images.
+inline RowTasks copy_tasks(const ConvShape& shape, const Bytes& bytes) {
+  return row_tasks(shape.batch * bytes.rows.extent(shape.out_height), bytes.row);
 }
 
 inline bool dot_supports(const ConvShape& shape) {
@@ -128,8 +137,8 @@ inline int dot_stages(const ConvShape& /*shape*/) { return 3; }
 template <class Dot>
 int dot_tasks(const ConvShape& shape, int stage) {
   if (stage == 0) return shape.batch * range_pieces(shape);
-  if (stage == 1) return shape.batch * row_axis(shape).extent(shape.out_height);
-  return output_blocks(shape, Dot::outputs).per_group * shape.groups * dot_parts<Dot>(shape);
+  if (stage == 1) return copy_tasks(shape, bytes_for(shape)).count();
+  return dot_units<Dot>(shape).tasks;
 }
 
 template <class Dot>
@@ -142,10 +151,10 @@ void find_range(const ConvShape& shape, int task, const float* x, const Quantisa
   static_cast<Range*>(scratch)[task] = Dot::range(values, left < range_piece ? left : range_piece);
 }
 
-// One row of the copy.
+// One row of the copies.
 template <class Dot>
-void quantise_row(const ConvShape& shape, int task, const float* x, const Quantisation& quantisation, void* scratch) {
-  const Bytes bytes = bytes_for(shape);
+void quantise_row(const ConvShape& shape, const Bytes& bytes, int task, const float* x,
+                  const Quantisation& quantisation, void* scratch) {
   const int extent = bytes.rows.extent(shape.out_height);
   const ptrdiff_t image = task / extent;
   const Levels levels = image_levels(shape, image, quantisation, scratch);
@@ -161,17 +170,15 @@ void quantise_row(const ConvShape& shape, int task, const float* x, const Quanti
   }
 }
 
-// One part of all pixels for one block of output channels.
 template <class Dot>
-void convolve_bytes(const ConvShape& shape, int task, const void* prepared, const Epilogue& epilogue,
-                    const Quantisation& quantisation, float* y, const void* scratch) {
+void convolve_unit(const ConvShape& shape, int parts, int unit, const void* prepared, const Epilogue& epilogue,
+                   const Quantisation& quantisation, float* y, const void* scratch) {
   const Bytes bytes = bytes_for(shape);
   const OutputBlocks outputs = output_blocks(shape, Dot::outputs);
   const ptrdiff_t pixels = positions(shape);
   const ptrdiff_t blocks = dot_blocks<Dot>(shape);
-  const int parts = dot_parts<Dot>(shape);
-  const int output_block = task / parts;
-  const ptrdiff_t end = part_start(blocks, parts, task % parts + 1);
+  const int output_block = unit / parts;
+  const ptrdiff_t end = part_start(blocks, parts, unit % parts + 1);
   const uint8_t* copy = static_cast<const uint8_t*>(scratch) + range_bytes(shape);
   DotBlock<Dot::pixels> block{};
   block.channel = outputs.channel(output_block);
@@ -182,7 +189,7 @@ void convolve_bytes(const ConvShape& shape, int task, const void* prepared, cons
                   Dot::weight_bytes(bytes, outputs.first(output_block));
   const ptrdiff_t group = static_cast<ptrdiff_t>(outputs.group(output_block)) * bytes.quads * quad_bytes;
 
-  ptrdiff_t number = part_start(blocks, parts, task % parts);
+  ptrdiff_t number = part_start(blocks, parts, unit % parts);
   ptrdiff_t start = part_start(pixels, blocks, number);
   Pixel pixel = output_pixel(start, shape.out_height, shape.out_width);
   int levels_of = -1;  // the image whose levels `levels` are
@@ -207,12 +214,16 @@ void convolve_bytes(const ConvShape& shape, int task, const void* prepared, cons
 template <class Dot>
 void dot_run(const ConvShape& shape, int stage, int task, const float* x, const void* prepared,
              const Epilogue& epilogue, const Quantisation& quantisation, float* y, void* scratch) {
-  if (stage == 0)
-    find_range<Dot>(shape, task, x, quantisation, scratch);
-  else if (stage == 1)
-    quantise_row<Dot>(shape, task, x, quantisation, scratch);
-  else
-    convolve_bytes<Dot>(shape, task, prepared, epilogue, quantisation, y, scratch);
+  if (stage == 0) return find_range<Dot>(shape, task, x, quantisation, scratch);
+  if (stage == 1) {
+    const Bytes bytes = bytes_for(shape);
+    return copy_tasks(shape, bytes).run(
+        task, [&](int row) { quantise_row<Dot>(shape, bytes, row, x, quantisation, scratch); });
+  }
+  const Units units = dot_units<Dot>(shape);
+  units.run(task, [&](int unit) {
+    convolve_unit<Dot>(shape, units.parts, unit, prepared, epilogue, quantisation, y, scratch);
+  });
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // input in 8 bits, in the same order. The scratch memory holds the levels, then the copy.
 #pragma once
 
-#include "kernels/contract.h"
+#include "kernels/geometry.h"
 #include "kernels/int8/levels.h"
 
 namespace adaste {
@@ -21,9 +21,14 @@ static inline const uint8_t* quantised_image(const ConvShape& shape, const void*
   return static_cast<const uint8_t*>(scratch) + level_bytes(shape) + image * image_size(shape);
 }
 
-// Stage 0 has a task per image, stage 1 one per row of an image.
+// The rows of all images.
+static inline RowTasks quantised_rows(const ConvShape& shape) {
+  return row_tasks(shape.batch * shape.height, static_cast<ptrdiff_t>(shape.width) * shape.channels);
+}
+
+// Stage 0 has a task per image, stage 1 one for some rows.
 static inline int quantising_tasks(const ConvShape& shape, int stage) {
-  return stage == 0 ? shape.batch : shape.batch * shape.height;
+  return stage == 0 ? shape.batch : quantised_rows(shape).count();
 }
 
 // What a processor may do faster: measure(values, count) gives the levels of an image, as measured_levels() does, and
@@ -38,9 +43,11 @@ static inline void quantise(const ConvShape& shape, int stage, int task, const f
     return;
   }
   const size_t count = static_cast<size_t>(shape.width) * static_cast<size_t>(shape.channels);
-  const size_t first = static_cast<size_t>(task) * count;
-  convert(x + first, count, quantised_levels(scratch)[task / shape.height],
-          static_cast<uint8_t*>(scratch) + level_bytes(shape) + first);
+  quantised_rows(shape).run(task, [&](int row) {
+    const size_t first = static_cast<size_t>(row) * count;
+    convert(x + first, count, quantised_levels(scratch)[row / shape.height],
+            static_cast<uint8_t*>(scratch) + level_bytes(shape) + first);
+  });
 }
 
 }  // namespace adaste

@@ -223,6 +223,6 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
 }  // namespace
 
 const ConvKernel simd128_int8_kernel = {"simd128-int8", available, enough_outputs, weight_bytes, prepare,
-                                        scratch_bytes,  stages,    tasks,          run};
+                                        scratch_bytes,  stages,    tasks,          run,          false,   true};
 
 }  // namespace adaste

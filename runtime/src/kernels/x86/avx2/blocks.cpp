@@ -49,7 +49,7 @@ Grid grid_of(const ConvShape& whole) {
   const int live_rows = std::min(part_rows, ceil_div(shape.kernel_h, shape.stride_h));
   const int most_channels = std::max(64, cached_sums / (live_rows * blocks.width));
   const ptrdiff_t pieces = static_cast<ptrdiff_t>(strips) * row_parts * shape.groups;
-  const int wanted_channels = channels_per_task(shape, outputs, pieces);
+  const int wanted_channels = channels_per_task(shape, outputs, pieces, part_rows * blocks.width * Strip::lanes);
   const int part_channels = ceil_div(outputs, ceil_div(outputs, std::min(most_channels, wanted_channels)));
   return {blocks, strips, row_parts, part_rows, ceil_div(outputs, part_channels), part_channels,
           live_rows};
@@ -63,9 +63,11 @@ int tasks_of(const ConvShape& shape, const Grid& grid) {
 
 int tasks(const ConvShape& shape, int /*stage*/) { return tasks_of(shape, grid_of(shape)); }
 
+// Of a thread: one alone has the largest parts.
 size_t scratch_bytes(const ConvShape& shape) {
-  const Grid grid = grid_of(shape);
-  return static_cast<size_t>(tasks_of(shape, grid)) * static_cast<size_t>(grid.sums()) * sizeof(float);
+  ConvShape of_one = shape;
+  of_one.threads = 1;
+  return static_cast<size_t>(grid_of(of_one).sums()) * sizeof(float);
 }
 
 // What a task makes: `rows` by `columns` outputs of each of 16 blocks.
@@ -105,7 +107,7 @@ void place_lane(const ConvShape& shape, const Grid& grid, ptrdiff_t block, int f
 Task task_at(const ConvShape& shape, const Grid& grid, int number, const float* x, const uint64_t* words,
              float* scratch) {
   Task task;
-  task.sums = scratch + static_cast<ptrdiff_t>(number) * grid.sums();
+  task.sums = scratch;
   const int outputs = shape.out_channels / shape.groups;
   const int inner = shape.channels / shape.groups;
   const int first_output = number % grid.channel_parts * grid.part_channels;
@@ -231,6 +233,6 @@ void run(const ConvShape& shape, int /*stage*/, int number, const float* x, cons
 }  // namespace
 
 const ConvKernel avx2_blocks_kernel = {"avx2-blocks", has_avx2, worthwhile, weight_bytes, prepare,
-                                       scratch_bytes, stages,   tasks,      run};
+                                       scratch_bytes, stages,   tasks,      run,          true};
 
 }  // namespace adaste

@@ -291,6 +291,6 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
 }  // namespace
 
 const ConvKernel avx2_int8_kernel = {"avx2-int8",   has_avx2, enough_outputs, weight_bytes, prepare,
-                                     scratch_bytes, stages,   tasks,          run};
+                                     scratch_bytes, stages,   tasks,          run,          false,   true};
 
 }  // namespace adaste

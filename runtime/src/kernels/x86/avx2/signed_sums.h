@@ -39,11 +39,14 @@ constexpr int table_elements = (chunk / group_size * entries + entries / 2) * St
 // How many groups a chunk of so many inputs is given; inputs behind the last are zeros.
 constexpr int groups_of(int inputs) { return inputs > 35 ? all_groups : inputs > 25 ? 7 : inputs > 15 ? 5 : 3; }
 
-// Many channels share a table, but `pieces` alone may leave threads without work: how many output channels a task is
-// given then.
-int channels_per_task(const ConvShape& shape, int outputs, ptrdiff_t pieces) {
+// Many channels share a table, but `pieces` of `lanes` positions alone may leave threads without work: how many output
+// channels a task is given then, enough to be worth a task.
+int channels_per_task(const ConvShape& shape, int outputs, ptrdiff_t pieces, int lanes) {
+  constexpr ptrdiff_t worthwhile_work = ptrdiff_t{1} << 19;  // multiply-adds
   const auto parts = static_cast<int>((shape.threads + pieces - 1) / pieces);
-  return std::min(outputs, std::max(64, (outputs + parts - 1) / parts));
+  const ptrdiff_t worth = worthwhile_work / (static_cast<ptrdiff_t>(window_size(shape)) * lanes);
+  const int least = worth < outputs ? std::max(64, static_cast<int>(worth)) : outputs;
+  return std::min(outputs, std::max(least, (outputs + parts - 1) / parts));
 }
 
 // How the work is cut: strips of `lanes` positions times parts of the output channels of a group, at most `most`.
@@ -56,7 +59,7 @@ struct Tasks {
 [[maybe_unused]] Tasks cut(const ConvShape& shape, int lanes, int most) {
   const int outputs = shape.out_channels / shape.groups;
   const ptrdiff_t strips = (positions(shape) + lanes - 1) / lanes;
-  const int part_size = std::min(most, channels_per_task(shape, outputs, strips * shape.groups));
+  const int part_size = std::min(most, channels_per_task(shape, outputs, strips * shape.groups, lanes));
   const int parts = (outputs + part_size - 1) / part_size;
   return {lanes, outputs, part_size, parts, strips, static_cast<int>(strips) * shape.groups * parts};
 }

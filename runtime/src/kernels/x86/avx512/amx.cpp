@@ -5,7 +5,7 @@
 // 16 neighbouring pixels of an image are a tile. A block is two tiles of pixels by two of outputs: four loads for four
 // products, whose sums stay in registers.
 //
-// Weights stay packed, 64 bits for a row of a tile, so that those of a whole network fit into the second cache. A task
+// Weights stay packed, 64 bits for a row of a tile, so that those of a whole network fit into the second cache. A unit
 // expands them to -1 and +1 for two tiles of outputs and a part of the window (`depth` steps of 64 bytes) as its first
 // pixels need them, and uses them for all its pixels. Where the window has more steps, sums wait in memory for the next
 // part. Weights, pixels and sums of a part fit into the first cache together: that bounds the depth.
@@ -67,11 +67,11 @@ void expand_tile(const uint64_t* masks, uint32_t valid, uint8_t* to) {
     if ((valid >> i & 1U) == 0) _mm512_store_si512(to + i * tile_row_bytes, _mm512_setzero_si512());
 }
 
-// All pixels of a task, for one block of outputs.
+// A unit of amx_tiles.h.
 template <int depth>
-class Task {
+class Unit {
  public:
-  Task(const ConvShape& shape, const Windows& windows, const Slab& slab, int task, const void* prepared,
+  Unit(const ConvShape& shape, const Windows& windows, const Slab& slab, int parts, int unit, const void* prepared,
        const Epilogue& epilogue, const Quantisation& quantisation, float* y, const void* scratch)
       : shape_(shape),
         windows_(windows),
@@ -83,11 +83,10 @@ class Task {
         y_(y),
         scratch_(scratch) {
     const OutputBlocks blocks = output_blocks(shape, block_outputs);
-    const int tasks = tasks_of_pairs(tiles_, steps_, depth);
-    const int block = task % (blocks.per_group * shape.groups);  // fastest: all read and write close by
-    const int number = task / (blocks.per_group * shape.groups);
-    first_ = 2 * static_cast<int>(part_start(tiles_.pairs, tasks, number));
-    end_ = smaller(tiles_.count, 2 * static_cast<int>(part_start(tiles_.pairs, tasks, number + 1)));
+    const int block = unit % (blocks.per_group * shape.groups);  // fastest: all read and write close by
+    const int number = unit / (blocks.per_group * shape.groups);
+    first_ = 2 * static_cast<int>(part_start(tiles_.pairs, parts, number));
+    end_ = smaller(tiles_.count, 2 * static_cast<int>(part_start(tiles_.pairs, parts, number + 1)));
     channel_ = blocks.channel(block);
     outputs_ = blocks.count(block);
     weight_sums_ = static_cast<const int32_t*>(prepared) + channel_;
@@ -239,13 +238,18 @@ size_t scratch_bytes(const ConvShape& shape) { return windows_scratch_bytes(shap
 int stages(const ConvShape& shape) { return 1 + 2 * windows_for(shape).slabs.count; }
 
 template <int depth>
+Units units_of(const ConvShape& shape, const Windows& windows, const Slab& slab) {
+  return units_for(shape, place_tiles(shape, windows, slab), steps_for(shape, windows),
+                   output_blocks(shape, block_outputs).per_group * shape.groups, depth);
+}
+
+template <int depth>
 int tasks(const ConvShape& shape, int stage) {
   if (stage == 0) return shape.batch * range_pieces(shape);
   const Windows windows = windows_for(shape);
   const Slab slab = slab_at(shape, windows.slabs, (stage - 1) / 2);
-  if (stage % 2 == 1) return window_rows(windows, slab);
-  return output_blocks(shape, block_outputs).per_group * shape.groups *
-         tasks_of_pairs(place_tiles(shape, windows, slab), steps_for(shape, windows), depth);
+  if (stage % 2 == 1) return window_tasks(shape, windows, slab).count();
+  return units_of<depth>(shape, windows, slab).tasks;
 }
 
 template <int depth>
@@ -255,9 +259,13 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
   const Windows windows = windows_for(shape);
   const Slab slab = slab_at(shape, windows.slabs, (stage - 1) / 2);
   if (stage % 2 == 1)
-    write_windows<Avx512Levels>(shape, windows, slab, task, x, quantisation, scratch);
-  else
-    Task<depth>(shape, windows, slab, task, prepared, epilogue, quantisation, y, scratch).run();
+    return window_tasks(shape, windows, slab).run(task, [&](int row) {
+      write_windows<Avx512Levels>(shape, windows, slab, row, x, quantisation, scratch);
+    });
+  const Units units = units_of<depth>(shape, windows, slab);
+  units.run(task, [&](int unit) {
+    Unit<depth>(shape, windows, slab, units.parts, unit, prepared, epilogue, quantisation, y, scratch).run();
+  });
 }
 
 }  // namespace
@@ -265,7 +273,7 @@ void run(const ConvShape& shape, int stage, int task, const float* x, const void
 // 12 steps are a row of a window of 3x3 and 256 channels; their weights take 24 KiB.
 extern const ConvKernel amx_kernel;
 const ConvKernel amx_kernel = {"amx",         available, supports,  weight_bytes, prepare,
-                               scratch_bytes, stages,    tasks<12>, run<12>};
+                               scratch_bytes, stages,    tasks<12>, run<12>,      false,   true};
 
 }  // namespace adaste
 

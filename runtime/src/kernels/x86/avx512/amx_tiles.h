@@ -7,7 +7,7 @@
 namespace adaste {
 namespace {
 
-constexpr int most_pairs = 32;         // of tiles of pixels, in a task
+constexpr int most_pairs = 32;         // of tiles of pixels, in a unit
 constexpr int most_waiting_pairs = 8;  // where their sums wait for the next part
 
 // How the places of a slab (amx_windows.h) are cut into tiles: each within one image, all but an image's last of
@@ -68,9 +68,26 @@ inline Steps steps_for(const ConvShape& shape) { return steps_for(shape, windows
 // The window is cut into parts of at most `depth` steps, as equal as they can be.
 inline int window_parts(const Steps& steps, int depth) { return ceil_div(steps.count, depth); }
 
-// A task is some of a slab's pairs of tiles.
-inline int tasks_of_pairs(const PlaceTiles& tiles, const Steps& steps, int depth) {
-  return ceil_div(tiles.pairs, window_parts(steps, depth) == 1 ? most_pairs : most_waiting_pairs);
+// About how many cycles things take.
+constexpr ptrdiff_t expand_cycles = 50;     // a step's weights
+constexpr ptrdiff_t pair_cycles = 70;       // a step for a pair
+constexpr ptrdiff_t task_cycles = 2000;     // to hand out a task
+constexpr ptrdiff_t shared_cycles = 20000;  // less is not worth to share
+
+// A unit is some of a slab's pairs of tiles for one block of outputs, and a task but where all of them are not worth to
+// share.
+inline Units units_for(const ConvShape& shape, const PlaceTiles& tiles, const Steps& steps, int blocks, int depth) {
+  const int least = ceil_div(tiles.pairs, window_parts(steps, depth) == 1 ? most_pairs : most_waiting_pairs);
+  const auto unit_cycles = [&](int parts) {
+    return steps.count * (expand_cycles + ceil_div(tiles.pairs, parts) * pair_cycles) + task_cycles;
+  };
+  const auto cycles = [&](int parts) { return ceil_div(parts * blocks, shape.threads) * unit_cycles(parts); };
+  int best = least;
+  if (shape.threads > 1)
+    for (int parts = least + 1; parts <= smaller(tiles.pairs, least + 2 * shape.threads); ++parts)
+      if (cycles(parts) < cycles(best)) best = parts;
+  if (least * blocks * unit_cycles(least) < shared_cycles) return {least, least * blocks, 1};
+  return {best, best * blocks, best * blocks};
 }
 
 }  // namespace

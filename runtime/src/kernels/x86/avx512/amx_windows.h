@@ -82,13 +82,17 @@ inline int window_rows(const Windows& windows, const Slab& slab) {
   return slab.images * windows.rows.step * windows.plane_rows;
 }
 
-// Task number `task` of window_rows(): one row of the copy, in all groups.
+inline RowTasks window_tasks(const ConvShape& shape, const Windows& windows, const Slab& slab) {
+  return row_tasks(window_rows(windows, slab), windows.image_row(shape.groups));
+}
+
+// Number `number` of window_rows(): one row of the copy, in all groups.
 template <class Dot>
-void write_windows(const ConvShape& shape, const Windows& windows, const Slab& slab, int task, const float* x,
+void write_windows(const ConvShape& shape, const Windows& windows, const Slab& slab, int number, const float* x,
                    const Quantisation& quantisation, void* scratch) {
-  const int image = task / (windows.rows.step * windows.plane_rows);
-  const int phase = task / windows.plane_rows % windows.rows.step;
-  const int row = task % windows.plane_rows;
+  const int image = number / (windows.rows.step * windows.plane_rows);
+  const int phase = number / windows.plane_rows % windows.rows.step;
+  const int row = number % windows.plane_rows;
   const ptrdiff_t image_of_batch = slab.first_image + image;
   const int source = (slab.first_row + row) * windows.rows.stride + phase - windows.rows.pad;
   const Levels levels = image_levels(shape, image_of_batch, quantisation, scratch);

@@ -267,9 +267,10 @@ constexpr ConvKernel kernel_of(const char* name, bool (*supports)(const ConvShap
           prepared_bytes<Lookup>,
           prepare<Lookup>,
           lookup_scratch_bytes<Lookup>,
-          lookup_stages<Lookup>,
+          lookup_stages,
           lookup_tasks<Lookup>,
-          lookup_run<Lookup>};
+          lookup_run<Lookup>,
+          true};
 }
 
 }  // namespace

@@ -8,10 +8,10 @@
 // lie side by side in memory, and make one pixel with the channels of all of them for each output column.
 //
 // Tables are several times as large as the activations, so images are cut into slabs whose tables fit into the
-// second-level cache: some images, or some rows of one. A task builds the tables of a slab and convolves it, so that no
-// thread waits for tables to come from the cache of another. The tasks of a stage use different parts of the scratch
-// memory and those of the next stage the same ones again, which so stay in the cache. Where there are fewer slabs than
-// threads, tasks share the output channels of a slab.
+// second-level cache: some images, or some rows of one. A task builds the tables of a slab and convolves it, in the
+// memory of its thread, so that no thread waits for tables to come from the cache of another; the rows of tables that
+// two slabs have in common are built twice. Tasks may also share the output channels of a slab, and all build its
+// tables. pieces_for() weighs one against the other.
 //
 // A processor gives a type Lookup with
 //     constexpr int channels    input channels of a table
@@ -79,28 +79,55 @@ ptrdiff_t pixel_blocks(const ConvShape& shape, const Slab& slab) {
   return (slab.pixels(shape.out_width) + Lookup::pixels - 1) / Lookup::pixels;
 }
 
-// What one task does is a piece: a slab, and one of `shares` equal shares of its blocks of output channels. A stage has
-// `at_once` of them, fewer than threads where their tables would take too much memory.
+// A task is a piece: a slab, and one of `shares` equal shares of its blocks of output channels.
 struct Pieces {
   Slabs slabs;
-  int shares, at_once;
-  ptrdiff_t floats;  // of the tables of a piece
+  int shares;
 
   int count() const { return slabs.count * shares; }
 };
 
-constexpr ptrdiff_t most_floats = ptrdiff_t{1} << 26;  // of all tables of a stage
+// About how many cycles things take.
+constexpr ptrdiff_t table_cycles = 10;      // to build one
+constexpr ptrdiff_t weight_bytes_cycle = 16;  // weights that come from the third cache in a cycle
+constexpr ptrdiff_t task_cycles = 3000;     // to hand out a task and to wait for the last one
+constexpr ptrdiff_t shared_cycles = 20000;  // less is not worth to share
 
 template <class Lookup>
-Pieces pieces_for(const ConvShape& shape, const Windows& windows) {
-  Pieces pieces{slabs_for(shape, windows.row, slab_budget<Lookup>, shape.threads), 1, 0, 0};
+ptrdiff_t piece_cycles(const ConvShape& shape, const Windows& windows, const Pieces& pieces) {
+  const ptrdiff_t rows = static_cast<ptrdiff_t>(pieces.slabs.images) * windows.rows.extent(pieces.slabs.rows);
+  const ptrdiff_t pixels = static_cast<ptrdiff_t>(pieces.slabs.images) * pieces.slabs.rows * shape.out_width;
+  const ptrdiff_t lookups = pixels * windows.taps() * windows.tables;  // for 16 outputs, more than a cycle each
   const int blocks = output_blocks(shape, Lookup::outputs).per_group * shape.groups;
-  pieces.shares = smaller(blocks, larger(1, shape.threads / pieces.slabs.count));
-  pieces.floats = windows.row * windows.rows.extent(pieces.slabs.rows) * pieces.slabs.images;
-  const ptrdiff_t fitting = most_floats / pieces.floats;
-  const int wanted = smaller(shape.threads, pieces.count());
-  pieces.at_once = fitting < wanted ? larger(1, static_cast<int>(fitting)) : wanted;
-  return pieces;
+  const ptrdiff_t outputs = static_cast<ptrdiff_t>(ceil_div(blocks, pieces.shares)) *
+                            smaller(Lookup::outputs, shape.out_channels / shape.groups);
+  const ptrdiff_t weights = outputs * windows.taps() * windows.tables;
+  return rows * (windows.row / Lookup::table) * table_cycles + lookups * outputs * 5 / (16 * 4) +
+         weights / weight_bytes_cycle;
+}
+
+// The pieces that so many threads have done first, or nearly.
+template <class Lookup>
+Pieces pieces_for(const ConvShape& shape, const Windows& windows) {
+  constexpr int most_rounds = 4;
+  Pieces best{slabs_for(shape, windows.row, slab_budget<Lookup>), 1};
+  if (shape.threads == 1) return best;
+  ptrdiff_t least = best.count() * piece_cycles<Lookup>(shape, windows, best);
+  if (best.count() == 1 && least < shared_cycles) return best;
+  least = PTRDIFF_MAX;
+  const int blocks = output_blocks(shape, Lookup::outputs).per_group * shape.groups;
+  for (int shares = 1; shares <= smaller(blocks, shape.threads); shares *= 2)
+    for (int rounds = 1; rounds <= most_rounds; ++rounds) {
+      const int slabs = ceil_div(rounds * shape.threads, shares);
+      const Pieces pieces{slabs_for(shape, windows.row, slab_budget<Lookup>, slabs), shares};
+      const ptrdiff_t each = piece_cycles<Lookup>(shape, windows, pieces) + task_cycles;
+      // The last pieces do not end at the same time: a part of one is lost.
+      const ptrdiff_t cycles = ceil_div(pieces.count(), shape.threads) * each + each / 8;
+      if (cycles >= least) continue;
+      least = cycles;
+      best = pieces;
+    }
+  return best;
 }
 
 template <class Lookup>
@@ -115,22 +142,21 @@ size_t lookup_weight_bytes(const ConvShape& shape) {
          Lookup::weight_bytes(windows_for<Lookup>(shape), shape.out_channels / shape.groups);
 }
 
+// Of a thread: the largest slab there may be.
 template <class Lookup>
 size_t lookup_scratch_bytes(const ConvShape& shape) {
-  const Pieces pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape));
-  return static_cast<size_t>(pieces.at_once) * static_cast<size_t>(pieces.floats) * sizeof(float);
+  const Windows windows = windows_for<Lookup>(shape);
+  const ptrdiff_t row_of_outputs = windows.row * windows.rows.extent(1);
+  const ptrdiff_t all = windows.row * windows.rows.extent(shape.out_height) * shape.batch;
+  const ptrdiff_t slab = all < slab_budget<Lookup> ? all : slab_budget<Lookup>;
+  return static_cast<size_t>(slab < row_of_outputs ? row_of_outputs : slab) * sizeof(float);
 }
 
-template <class Lookup>
-int lookup_stages(const ConvShape& shape) {
-  const Pieces pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape));
-  return ceil_div(pieces.count(), pieces.at_once);
-}
+inline int lookup_stages(const ConvShape& /*shape*/) { return 1; }
 
 template <class Lookup>
-int lookup_tasks(const ConvShape& shape, int stage) {
-  const Pieces pieces = pieces_for<Lookup>(shape, windows_for<Lookup>(shape));
-  return smaller(pieces.at_once, pieces.count() - stage * pieces.at_once);
+int lookup_tasks(const ConvShape& shape, int /*stage*/) {
+  return pieces_for<Lookup>(shape, windows_for<Lookup>(shape)).count();
 }
 
 // The channels of the joined columns from `column` on, those in the padding zeros; in place, or a copy.
@@ -234,13 +260,12 @@ void convolve_slab(const ConvShape& shape, const Windows& windows, const Slab& s
 }
 
 template <class Lookup>
-void lookup_run(const ConvShape& shape, int stage, int task, const float* x, const void* prepared,
+void lookup_run(const ConvShape& shape, int /*stage*/, int piece, const float* x, const void* prepared,
                 const Epilogue& epilogue, const Quantisation& /*quantisation*/, float* y, void* scratch) {
   const Windows windows = windows_for<Lookup>(shape);
   const Pieces pieces = pieces_for<Lookup>(shape, windows);
-  const int piece = stage * pieces.at_once + task;
   const Slab slab = slab_at(shape, pieces.slabs, piece / pieces.shares);
-  float* tables = static_cast<float*>(scratch) + task * pieces.floats;
+  auto* const tables = static_cast<float*>(scratch);
   for (int row = 0; row < slab.images * windows.rows.extent(slab.rows); ++row)
     build_row<Lookup>(shape, windows, slab, row, x, tables);
 

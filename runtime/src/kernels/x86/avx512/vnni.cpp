@@ -126,7 +126,9 @@ const ConvKernel vnni_kernel = {"vnni",
                                 dot_scratch_bytes,
                                 dot_stages,
                                 dot_tasks<Vnni>,
-                                dot_run<Vnni>};
+                                dot_run<Vnni>,
+                                false,
+                                true};
 
 }  // namespace adaste
 
