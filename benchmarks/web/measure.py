@@ -7,8 +7,8 @@
 
 ResNet-18 with binary weights at 32x32 (10 classes) and 224x224 (1,000 classes), the same network in every engine, one
 image at a time. All engines take turns in one page of Chromium, on its main thread: a round is a few runs of each;
-minimum and median over all rounds. Pages of their own measure the start, from the first byte asked for to the network
-loaded. Logits are compared with those of adaste-runtime on this machine.
+minimum and median over all rounds. Pages of their own measure ONNX Runtime Web with two threads, and the start, from
+the first byte asked for to the network loaded. Logits are compared with those of adaste-runtime on this machine.
 """
 
 import argparse
@@ -35,6 +35,7 @@ PEER = "1.30.0"
 PEER_FILES = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
 RUNTIME_FILES = ("src/index.js", "src/engine.js", "src/pictures.js", "dist/adaste_runtime.wasm")
 ROUNDS, RUNS, STARTS = {32: 40, 224: 16}, 3, 9
+THREADS = 2
 
 
 def serve(folders: dict[str, Path]) -> http.server.ThreadingHTTPServer:
@@ -118,6 +119,15 @@ def report(networks: Path, peer: Path) -> dict[str, Any]:
             return page
 
         latencies = {size: measure(opened(), networks, size) for size in ROUNDS}
+        threaded = {
+            size: {
+                name: facts(times)
+                for name, (times, _) in opened()
+                .evaluate("([...args]) => threaded(...args)", [size, rounds, RUNS, THREADS])
+                .items()
+            }
+            for size, rounds in ROUNDS.items()
+        }
         starts: dict[str, list[float]] = {"adaste": [], "onnxruntime-web": [], "onnxruntime-web int8": []}
         for _ in range(STARTS):
             for name, times in starts.items():
@@ -136,6 +146,8 @@ def report(networks: Path, peer: Path) -> dict[str, Any]:
         "chromium": version,
         "onnxruntime-web": PEER,
         "milliseconds": latencies,
+        "threads": THREADS,
+        "milliseconds_with_threads": threaded,
         "start_32_milliseconds": {name: facts(times) for name, times in starts.items()},
         "bytes": {
             "adaste_runtime.wasm": size_of(runtime[-1:]),
@@ -156,6 +168,9 @@ def tell(record: dict[str, Any]) -> None:
         for mine, other in (("adaste", "onnxruntime-web"), ("adaste int8", "onnxruntime-web int8")):
             least, middle = (rows[other][what] / rows[mine][what] for what in ("min", "median"))
             print(f"    {mine}: {least:.2f} / {middle:.2f} times as fast as {other}")
+    for size, rows in record["milliseconds_with_threads"].items():
+        for name, row in rows.items():
+            print(f"{size}x{size}, {name}, {record['threads']} threads: {row['min']:.2f} / {row['median']:.2f}")
     for name, row in record["start_32_milliseconds"].items():
         print(f"start, {name}: {row['min']:.0f} / {row['median']:.0f} ms")
     for name, row in record["bytes"].items():
