@@ -15,7 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__)
+#if defined(_WIN32)
+#if defined(ADASTE_BUILDS_DLL)
+#define ADASTE_API __declspec(dllexport)
+#else
+#define ADASTE_API
+#endif
+#elif defined(__GNUC__)
 #define ADASTE_API __attribute__((visibility("default")))
 #else
 #define ADASTE_API
@@ -27,6 +33,9 @@ extern "C" {
 
 typedef struct adaste_network adaste_network;
 
+/* The version of the library, as "0.1.0". */
+ADASTE_API const char* adaste_version(void);
+
 /* Why the last call of this thread that failed did so. Valid until this thread's next call that fails. */
 ADASTE_API const char* adaste_last_error(void);
 
@@ -37,11 +46,36 @@ ADASTE_API adaste_network* adaste_load_file(const char* path, int threads, int i
 ADASTE_API adaste_network* adaste_load_memory(const void* bytes, size_t size, int threads, int int8);
 ADASTE_API void adaste_free(adaste_network* network);
 
+/* An input or output. The name is the network's and valid until that is freed. The batch is the first dimension; a size
+ * is ADASTE_ANY_SIZE where the caller chooses it, as that of the batch. */
+#define ADASTE_FLOAT32 1
+#define ADASTE_INT64 2
+#define ADASTE_MOST_DIMENSIONS 8
+#define ADASTE_ANY_SIZE (-1)
+typedef struct adaste_tensor {
+  const char* name;
+  int type; /* ADASTE_FLOAT32 or ADASTE_INT64 */
+  int dimensions;
+  int64_t shape[ADASTE_MOST_DIMENSIONS]; /* 0 beyond the dimensions */
+} adaste_tensor;
+
+/* How many inputs and outputs there are, -1 on failure; and what they are, 0, or -1 on failure. Every network has these;
+ * all functions below are for networks with one input, images, and one output, a vector for each, and fail for others. */
+ADASTE_API int adaste_input_count(const adaste_network* network);
+ADASTE_API int adaste_output_count(const adaste_network* network);
+ADASTE_API int adaste_describe_input(const adaste_network* network, int number, adaste_tensor* input);
+ADASTE_API int adaste_describe_output(const adaste_network* network, int number, adaste_tensor* output);
+
 /* Channels, height and width of its images, 0 on failure; and how many numbers it computes for each, -1 on failure. */
 ADASTE_API void adaste_input_shape(const adaste_network* network, int shape[3]);
 ADASTE_API int adaste_output_size(const adaste_network* network);
 
-/* The name of a class; NULL where there is none. */
+/* Writes the mean and the standard deviation of each channel, with which bytes are normalised: (byte / 255 - mean) / std.
+ * `channels` is the length of both arrays. 1; 0 where the file has none, and nothing is written; -1 on failure. */
+ADASTE_API int adaste_normalisation(const adaste_network* network, float* mean, float* std, int channels);
+
+/* How many classes have names: all or 0, -1 on failure; and the name of a class, NULL where there is none. */
+ADASTE_API int adaste_class_count(const adaste_network* network);
 ADASTE_API const char* adaste_class_name(const adaste_network* network, int number);
 
 /* Writes count * adaste_output_size numbers; 0, or -1 on failure, also where so many images could not be in memory.

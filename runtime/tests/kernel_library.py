@@ -1,40 +1,11 @@
-"""The kernels one by one: the library of src/testing/convolve_once.cpp, built with CMake when it is first imported."""
+"""The kernels one by one: the library of src/testing, built with CMake when it is first imported."""
 
 import ctypes
-import fcntl
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
-import pytest
+from cmake_build import build
 
-HOME = Path(__file__).parents[1]
-BUILD = HOME / "build" / "testing"
-
-
-def built() -> Path:
-    """The library, compiled as the wheel's kernels are; only what changed is compiled again."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    cmake = shutil.which("cmake", path=path)
-    if cmake is None:
-        pytest.skip("CMake, which builds the library with single kernels, is missing", allow_module_level=True)
-    BUILD.mkdir(parents=True, exist_ok=True)
-    with (BUILD / "lock").open("w") as lock:  # tests may run in several processes
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for command in (
-            [cmake, "-S", HOME, "-B", BUILD, "-DADASTE_PYTHON=OFF", "-DADASTE_TESTING=ON"],
-            [cmake, "--build", BUILD, "--target", "adaste_testing", "--parallel", "2"],
-        ):
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            if done.returncode != 0:
-                raise RuntimeError(f"the library with single kernels could not be built:\n{done.stdout[-5000:]}")
-    return BUILD / "libadaste_testing.so"
-
-
-LIBRARY = ctypes.CDLL(str(built()))
+LIBRARY = ctypes.CDLL(str(build("adaste_testing") / "libadaste_testing.so"))
 
 
 def names(function):

@@ -42,7 +42,8 @@ def test_a_source_package_builds_the_module_and_holds_no_code_for_tests(tmp_path
     assert {name for name in files if not name.startswith("src/testing/")} == {
         name for name in names if name.startswith("src/") and Path(name).suffix in {".cpp", ".h", ".py"}
     }
-    assert {name.split("/")[0] for name in names if "/" in name} == {"benchmarks", "include", "src"}
+    folders = {name.split("/")[0] for name in names if "/" in name}
+    assert folders == {"benchmarks", "cmake", "examples", "include", "src"}
 
 
 def test_a_wheel_says_what_it_is_and_needs(installed):

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <new>
@@ -6,6 +7,7 @@
 
 #include "adaste_runtime.h"
 #include "base/error.h"
+#include "base/version.h"
 #include "exec/network.h"
 #include "format/safetensors.h"
 
@@ -41,10 +43,43 @@ adaste_network* loaded(const uint8_t* bytes, size_t size, int threads, int int8)
   return new adaste_network{{bytes, size, options}};
 }
 
+// The network of a function for images: all but those that describe inputs and outputs.
+const adaste::Network& image_network(const adaste_network* network) {
+  require_given(network, "network");
+  adaste::require_image_to_vector(network->network.signature());
+  return network->network;
+}
+
+using Tensors = std::vector<adaste::TensorFacts> adaste::Signature::*;
+
+int describe(const adaste_network* network, Tensors tensors, const char* kind, int number, adaste_tensor* to) {
+  return guarded(-1, [&] {
+    require_given(network, "network");
+    require_given(to, "description");
+    const std::vector<adaste::TensorFacts>& all = network->network.signature().*tensors;
+    adaste::require(number >= 0 && static_cast<size_t>(number) < all.size(), "the number of an ", kind,
+                    " must be 0 to ", all.size() - 1, ", got ", number);
+    const adaste::TensorFacts& facts = all[static_cast<size_t>(number)];
+    constexpr size_t most = ADASTE_MOST_DIMENSIONS;
+    adaste::require(facts.shape.size() <= most, "'", facts.name, "' has ", facts.shape.size(),
+                    " dimensions; a description has at most ", most);
+    const int type = facts.type == adaste::ValueType::float32 ? ADASTE_FLOAT32 : ADASTE_INT64;
+    *to = {facts.name.c_str(), type, static_cast<int>(facts.shape.size()), {}};
+    std::copy(facts.shape.begin(), facts.shape.end(), to->shape);
+    return 0;
+  });
+}
+
+int count(const adaste_network* network, Tensors tensors) {
+  return guarded(-1, [&] {
+    require_given(network, "network");
+    return static_cast<int>((network->network.signature().*tensors).size());
+  });
+}
+
 // Images whose number is one that there can be: a negative one becomes huge as a size_t.
 int64_t checked_count(const adaste_network* network, const void* images, size_t count) {
-  require_given(network, "network");
-  const int64_t most = network->network.most_images();
+  const int64_t most = image_network(network).most_images();
   adaste::require(count <= static_cast<uint64_t>(most), "there must be at most ", most, " images, got ", count);
   if (count != 0) require_given(images, "array of images");
   return static_cast<int64_t>(count);
@@ -60,6 +95,8 @@ int run(adaste_network* network, const float* floats, const uint8_t* bytes, size
 }
 
 }  // namespace
+
+const char* adaste_version(void) { return adaste::version(); }
 
 const char* adaste_last_error(void) { return last_error.c_str(); }
 
@@ -84,12 +121,23 @@ adaste_network* adaste_load_memory(const void* bytes, size_t size, int threads, 
 
 void adaste_free(adaste_network* network) { delete network; }
 
+int adaste_input_count(const adaste_network* network) { return count(network, &adaste::Signature::inputs); }
+
+int adaste_output_count(const adaste_network* network) { return count(network, &adaste::Signature::outputs); }
+
+int adaste_describe_input(const adaste_network* network, int number, adaste_tensor* input) {
+  return describe(network, &adaste::Signature::inputs, "input", number, input);
+}
+
+int adaste_describe_output(const adaste_network* network, int number, adaste_tensor* output) {
+  return describe(network, &adaste::Signature::outputs, "output", number, output);
+}
+
 void adaste_input_shape(const adaste_network* network, int shape[3]) {
   guarded(-1, [&] {
     require_given(shape, "array of the shape");
     shape[0] = shape[1] = shape[2] = 0;
-    require_given(network, "network");
-    const adaste::Extent& input = network->network.input();
+    const adaste::Extent& input = image_network(network).input();
     shape[0] = input.channels;
     shape[1] = input.height;
     shape[2] = input.width;
@@ -98,16 +146,30 @@ void adaste_input_shape(const adaste_network* network, int shape[3]) {
 }
 
 int adaste_output_size(const adaste_network* network) {
+  return guarded(-1, [&] { return image_network(network).outputs(); });
+}
+
+int adaste_normalisation(const adaste_network* network, float* mean, float* std, int channels) {
   return guarded(-1, [&] {
-    require_given(network, "network");
-    return network->network.outputs();
+    const adaste::Network& facts = image_network(network);
+    require_given(mean, "array of means");
+    require_given(std, "array of standard deviations");
+    adaste::require(channels == facts.input().channels, "the arrays must have one number for each of ",
+                    facts.input().channels, " channels, got ", channels);
+    const auto rounded = [](double value) { return static_cast<float>(value); };
+    std::transform(facts.mean().begin(), facts.mean().end(), mean, rounded);
+    std::transform(facts.std().begin(), facts.std().end(), std, rounded);
+    return facts.mean().empty() ? 0 : 1;
   });
+}
+
+int adaste_class_count(const adaste_network* network) {
+  return guarded(-1, [&] { return static_cast<int>(image_network(network).classes().size()); });
 }
 
 const char* adaste_class_name(const adaste_network* network, int number) {
   return guarded<const char*>(nullptr, [&] {
-    require_given(network, "network");
-    const std::vector<std::string>& classes = network->network.classes();
+    const std::vector<std::string>& classes = image_network(network).classes();
     return number >= 0 && static_cast<size_t>(number) < classes.size() ? classes[static_cast<size_t>(number)].c_str()
                                                                        : nullptr;
   });

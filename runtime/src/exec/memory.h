@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -12,7 +11,7 @@ class Memory {
  public:
   Memory() = default;
   explicit Memory(size_t bytes) { reserve(bytes); }
-  ~Memory() { std::free(data_); }
+  ~Memory() { release(); }
   Memory(Memory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   Memory& operator=(Memory&& other) noexcept {
@@ -26,13 +25,10 @@ class Memory {
   // At least this much; what was in it is lost if it must grow.
   void reserve(size_t bytes) {
     if (bytes <= bytes_) return;
-    constexpr size_t line = 64;
     if (bytes > ~size_t{0} - line) throw std::bad_alloc();
     const size_t rounded = (bytes + line - 1) / line * line;
-    std::free(std::exchange(data_, nullptr));
-    bytes_ = 0;
-    data_ = std::aligned_alloc(line, rounded);
-    if (data_ == nullptr) throw std::bad_alloc();
+    release();
+    data_ = ::operator new(rounded, std::align_val_t(line));
     bytes_ = rounded;
   }
 
@@ -40,6 +36,13 @@ class Memory {
   size_t bytes() const { return bytes_; }
 
  private:
+  static constexpr size_t line = 64;
+
+  void release() {
+    ::operator delete(std::exchange(data_, nullptr), std::align_val_t(line));
+    bytes_ = 0;
+  }
+
   void* data_ = nullptr;
   size_t bytes_ = 0;
 };

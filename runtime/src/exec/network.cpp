@@ -51,6 +51,7 @@ Network::Network(const uint8_t* bytes, size_t size, const Options& options) : op
           ", or 0 for one on each physical core, got ", options.threads);
   if (options.threads == 0) options_.threads = std::min(usable_cores(), most_threads);
   graph_ = read_graph(bytes, size, options_.limits);
+  signature_ = signature_of(graph_);
   mean_.assign(graph_.mean.begin(), graph_.mean.end());
   std_.assign(graph_.std.begin(), graph_.std.end());
   plan_ = make_plan(graph_);

@@ -10,6 +10,7 @@
 #include "exec/plan.h"
 #include "exec/workers.h"
 #include "format/graph.h"
+#include "format/signature.h"
 #include "kernels/registry.h"
 
 namespace adaste {
@@ -43,6 +44,7 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
+  const Signature& signature() const { return signature_; }
   const Extent& input() const { return graph_.values[0]; }
   int outputs() const { return graph_.values[static_cast<size_t>(graph_.output)].channels; }
   const std::vector<std::string>& classes() const { return graph_.classes; }
@@ -115,6 +117,7 @@ class Network {
   float* value(int number, const Call& call) const;
 
   Graph graph_;
+  Signature signature_;
   Options options_;
   Plan plan_;
   std::vector<float> mean_, std_;  // what bytes are normalised with

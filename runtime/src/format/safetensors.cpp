@@ -1,6 +1,9 @@
 #include "format/safetensors.h"
 
 #include <sys/stat.h>
+#ifdef _WIN32
+#include <windows.h>
+#endif
 
 #include <algorithm>
 #include <cerrno>
@@ -140,9 +143,31 @@ uint64_t checked_header_bytes(const uint8_t* bytes, size_t size) {
   return header_bytes;
 }
 
+#ifdef _WIN32
+using FileFacts = struct _stat64;
+
+// Paths are UTF-8, as all texts here.
+std::wstring wide(const std::string& path) {
+  const auto size = static_cast<int>(path.size());
+  std::wstring result(path.size(), L'\0');  // never fewer than there will be
+  result.resize(static_cast<size_t>(
+      MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path.data(), size, result.data(), size)));
+  return result;
+}
+
+int look_at(const std::string& path, FileFacts& facts) { return _wstat64(wide(path).c_str(), &facts); }
+std::FILE* opened(const std::string& path) { return _wfopen(wide(path).c_str(), L"rb"); }
+#else
+using FileFacts = struct stat;
+
+int look_at(const std::string& path, FileFacts& facts) { return stat(path.c_str(), &facts); }
+std::FILE* opened(const std::string& path) { return std::fopen(path.c_str(), "rb"); }
+#endif
+
 }  // namespace
 
 Container read_container(const uint8_t* bytes, size_t size) {
+  require(size <= most_file_bytes, "the file has ", size, " bytes; allowed are ", most_file_bytes);
   const uint64_t header_bytes = checked_header_bytes(bytes, size);
   const Json header = Json::parse({reinterpret_cast<const char*>(bytes) + prefix, static_cast<size_t>(header_bytes)});
   const uint8_t* data = bytes + prefix + header_bytes;
@@ -159,12 +184,12 @@ Container read_container(const uint8_t* bytes, size_t size) {
 }
 
 std::vector<uint8_t> read_file(const std::string& path) {
-  struct stat facts = {};
-  require(stat(path.c_str(), &facts) == 0, "there is no such file");
-  require(S_ISREG(facts.st_mode), "this is no regular file");
+  FileFacts facts = {};
+  require(look_at(path, facts) == 0, "there is no such file");
+  require((facts.st_mode & S_IFMT) == S_IFREG, "this is no regular file");
   const auto size = static_cast<uint64_t>(facts.st_size);
   require(size <= most_file_bytes, "the file has ", size, " bytes; allowed are ", most_file_bytes);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(opened(path), &std::fclose);
   require(file != nullptr, "cannot read it: ", std::strerror(errno));
   std::vector<uint8_t> bytes(static_cast<size_t>(size));
   require(std::fread(bytes.data(), 1, bytes.size(), file.get()) == bytes.size(), "cannot read all of it");
