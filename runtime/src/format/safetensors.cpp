@@ -167,7 +167,8 @@ std::FILE* opened(const std::string& path) { return std::fopen(path.c_str(), "rb
 }  // namespace
 
 Container read_container(const uint8_t* bytes, size_t size) {
-  require(size <= most_file_bytes, "the file has ", size, " bytes; allowed are ", most_file_bytes);
+  const uint64_t all = size;
+  require(all <= most_file_bytes, "the file has ", all, " bytes; allowed are ", most_file_bytes);
   const uint64_t header_bytes = checked_header_bytes(bytes, size);
   const Json header = Json::parse({reinterpret_cast<const char*>(bytes) + prefix, static_cast<size_t>(header_bytes)});
   const uint8_t* data = bytes + prefix + header_bytes;

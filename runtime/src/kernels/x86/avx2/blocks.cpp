@@ -10,7 +10,7 @@
 
 #include "kernels/registry.h"
 #include "kernels/x86/avx2/blocks.h"
-#include "kernels/x86/avx2/cpu.h"
+#include "kernels/x86/cpu.h"
 
 namespace adaste {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/registry.h"
 #include "kernels/window.h"
-#include "kernels/x86/avx2/cpu.h"
+#include "kernels/x86/cpu.h"
 
 namespace adaste {
 namespace {

@@ -1,6 +1,6 @@
 // Float32 weights on processors with AVX2 and fused multiply-adds.
 #include "kernels/generic/float.h"
-#include "kernels/x86/avx2/cpu.h"
+#include "kernels/x86/cpu.h"
 
 namespace adaste {
 

@@ -5,7 +5,7 @@
 
 #include "kernels/int8/input.h"
 #include "kernels/registry.h"
-#include "kernels/x86/avx2/cpu.h"
+#include "kernels/x86/cpu.h"
 #include "kernels/x86/avx2/signed_sums.h"
 
 namespace adaste {

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "kernels/registry.h"
-#include "kernels/x86/avx2/cpu.h"
+#include "kernels/x86/cpu.h"
 #include "kernels/x86/avx2/signed_sums_float.h"
 
 namespace adaste {

@@ -15,6 +15,7 @@
 #include "kernels/x86/avx512/amx_product.h"
 #include "kernels/x86/avx512/amx_tiles.h"
 #include "kernels/x86/avx512/levels.h"
+#include "kernels/x86/cpu.h"
 
 namespace adaste {
 namespace {
@@ -219,8 +220,7 @@ bool available() {
 #ifdef ADASTE_SIMDE
   return true;
 #else
-  static const bool answer =
-      __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 && has_amx();
+  static const bool answer = has_avx512(avx512f + avx512bw) && has_amx();
   return answer;
 #endif
 }

@@ -13,6 +13,7 @@
 
 #include "kernels/x86/avx512/lookup.h"
 #include "kernels/x86/avx512/vectors.h"
+#include "kernels/x86/cpu.h"
 
 namespace adaste {
 namespace {
@@ -250,7 +251,7 @@ bool available() {
 #ifdef ADASTE_SIMDE
   return true;
 #else
-  return __builtin_cpu_supports("avx512f") != 0;
+  return has_avx512(avx512f);
 #endif
 }
 

@@ -6,6 +6,7 @@
 #if (defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__)) || defined(ADASTE_SIMDE)
 
 #include "kernels/x86/avx512/levels.h"
+#include "kernels/x86/cpu.h"
 
 namespace adaste {
 namespace {
@@ -74,7 +75,10 @@ void convolve_block(const Bytes& bytes, const Vnni::Block& block, const Epilogue
         }
       }
     }
-  store_sums<pixels, vectors>(sums, bytes, block, epilogue, y);
+  __m512i results[pixels][vectors];  // a copy for others to see: clang would keep the sums in memory
+  for (int p = 0; p < pixels; ++p)
+    for (int v = 0; v < vectors; ++v) results[p][v] = sums[p][v];
+  store_sums<pixels, vectors>(results, bytes, block, epilogue, y);
 }
 
 using ConvolveBlock = void (*)(const Bytes&, const Vnni::Block&, const Epilogue&, float*);
@@ -110,8 +114,7 @@ bool available() {
 #ifdef ADASTE_SIMDE
   return true;
 #else
-  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-         __builtin_cpu_supports("avx512vnni") != 0;
+  return has_avx512(avx512f + avx512bw + avx512vnni);
 #endif
 }
 
