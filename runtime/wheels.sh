@@ -22,8 +22,13 @@ export ZIG_GLOBAL_CACHE_DIR=$PWD/build/tools/zig-cache ZIG_LOCAL_CACHE_DIR=$PWD/
 PATH=$(dirname "$python"):$tools/bin:$PATH
 
 for architecture in "$@"; do
-  built=build/wheels-$architecture
+  built=$PWD/build/wheels-$architecture
   rm -rf "$built"
+  # Debian's pyconfig.h includes one of the architecture, which for all of 64 bits is the same and which zig does not find.
+  headers=$built/include/$architecture-linux-gnu
+  mkdir -p "$headers"
+  configuration=$("$python" -c 'import sysconfig; print(sysconfig.get_config_h_filename())')
+  ln -s "$(dirname "$configuration")" "$headers/"
   # Python says of itself what wheels are named after: it is told to speak of the other architecture.
   suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
   _PYTHON_HOST_PLATFORM=linux-$architecture SETUPTOOLS_EXT_SUFFIX=${suffix/$(uname -m)/$architecture} \
@@ -31,7 +36,8 @@ for architecture in "$@"; do
     --config-settings=build-dir="build/{wheel_tag}-zig" \
     --config-settings=cmake.define.CMAKE_TOOLCHAIN_FILE="$PWD/cmake/zig.cmake" \
     --config-settings=cmake.define.ZIG="$tools/ziglang/zig" \
-    --config-settings=cmake.define.TARGET="$architecture-linux-gnu.2.28" .
+    --config-settings=cmake.define.TARGET="$architecture-linux-gnu.2.28" \
+    --config-settings=cmake.define.CMAKE_CXX_FLAGS="-idirafter $built/include" .
   # The name says how old a glibc it needs: 2.28 at most, since zig has no later functions in this one.
   PYTHONPATH=$tools "$python" -m auditwheel repair --only-plat --wheel-dir "$folder" "$built"/*.whl
 done

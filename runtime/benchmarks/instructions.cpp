@@ -1,5 +1,5 @@
-// One layer of ResNet-18 again and again by one kernel, or as a plain loop of multiply-adds, for instructions.py to count
-// the instructions of:
+// One layer of ResNet-18 again and again by one kernel, or as a plain loop of multiply-adds, for
+// benchmarks/instructions.py to count the instructions of:
 //     instructions KERNEL CHANNELS SIDE REPEATS        KERNEL: of kernels/registry.h, or "plain"
 // A 3x3 convolution from CHANNELS to as many, stride 1, padding 1, on an image of SIDE by SIDE.
 #include <algorithm>

@@ -227,6 +227,24 @@ def test_without_a_number_there_is_a_thread_for_each_core_that_may_be_used(loade
     assert done.stdout.split() == ["1", "3"], done.stderr
 
 
+def test_python_goes_on_in_other_threads_while_a_network_runs(loaded, rng):
+    net = loaded(residual_network(rng)[0])
+    images = floats(rng, 1, 3, 12, 10).repeat(20000, axis=0)
+    ended = threading.Event()
+
+    def work():
+        net(images)
+        ended.set()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    steps = 0
+    while not ended.wait(0.001):
+        steps += 1
+    worker.join()
+    assert steps > 20
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
 def test_a_forked_process_starts_its_own_threads(loaded, rng):

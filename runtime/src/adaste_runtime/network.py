@@ -24,12 +24,20 @@ class Network:
     Several threads may call it at the same time: they share the weights, and each call has activations of its own. At
     most as many calls run at once as there are threads or processors; others wait. A call releases the GIL.
 
-    It cannot be pickled: other processes load the file. A forked process may use it, unless a thread was in a call
-    when it was forked.
+    It is pickled as the content of its file, which it keeps, with the ranges of its activations: the copy computes the
+    same in any process and on any machine, whatever has become of the file. A forked process may use it, unless a
+    thread was in a call when it was forked.
     """
 
-    def __init__(self, network: _runtime.Network) -> None:
-        self._network = network
+    def __init__(self, content: bytes, threads: int, int8: bool) -> None:
+        self._network = _runtime.Network(content, threads, int8)
+        self._arguments = content, threads, int8
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Network, self._arguments, self._network.ranges
+
+    def __setstate__(self, ranges: list[tuple[float, float]]) -> None:
+        self._network.ranges = ranges
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
@@ -188,7 +196,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None, int8: bool = 
         raise ValueError(f"path must be text without NUL, got {place!r}")
     count = _checked_threads(threads)
     try:
-        return Network(_runtime.Network.load(os.fsencode(place), count, bool(int8)))
+        return Network(_runtime.read_file(os.fsencode(place)), count, bool(int8))
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
 
@@ -200,7 +208,7 @@ def load_bytes(content: bytes | bytearray | memoryview, threads: int | None = No
         own = content if isinstance(content, bytes) else bytes(memoryview(content))
     except TypeError:
         raise ValueError(f"content must be the bytes of a packed file, got {type(content).__name__}") from None
-    return Network(_runtime.Network.load_bytes(own, _checked_threads(threads), bool(int8)))
+    return Network(own, _checked_threads(threads), bool(int8))
 
 
 def zoo(name: str) -> str:

@@ -20,24 +20,24 @@ using Bytes = nb::ndarray<const uint8_t, nb::ndim<4>, nb::c_contig, nb::device::
 using Outputs = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // A path is bytes: names of files need not be texts.
-adaste::Network* load(const nb::bytes& path, int threads, bool int8) {
+nb::bytes read_file(const nb::bytes& path) {
   const std::string place(path.c_str(), path.size());
-  const nb::gil_scoped_release unlocked;
-  const std::vector<uint8_t> bytes = adaste::read_file(place);
-  adaste::Options options;
-  options.threads = threads;
-  options.int8 = int8;
-  return new adaste::Network(bytes.data(), bytes.size(), options);
+  std::vector<uint8_t> content;
+  {
+    const nb::gil_scoped_release unlocked;
+    content = adaste::read_file(place);
+  }
+  return nb::bytes(content.data(), content.size());
 }
 
-adaste::Network* load_bytes(const nb::bytes& content, int threads, bool int8) {
+void load(adaste::Network* place, const nb::bytes& content, int threads, bool int8) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(content.c_str());
   const size_t size = content.size();
   const nb::gil_scoped_release unlocked;
   adaste::Options options;
   options.threads = threads;
   options.int8 = int8;
-  return new adaste::Network(bytes, size, options);
+  new (place) adaste::Network(bytes, size, options);
 }
 
 nb::list nodes(const adaste::Network& network) {
@@ -95,9 +95,10 @@ NB_MODULE(_runtime, module) {
       PyErr_SetString(PyExc_ValueError, error.what());
     }
   });
+  module.def("read_file", &read_file, "path"_a);
   nb::class_<adaste::Network>(module, "Network")
-      .def_static("load", &load, "path"_a, "threads"_a, "int8"_a, nb::rv_policy::take_ownership)
-      .def_static("load_bytes", &load_bytes, "content"_a, "threads"_a, "int8"_a, nb::rv_policy::take_ownership)
+      .def("__init__", &load, "content"_a, "threads"_a, "int8"_a)
+      .def_prop_rw("ranges", &adaste::Network::ranges, &adaste::Network::set_ranges)
       .def_prop_ro("input_shape",
                    [](const adaste::Network& network) {
                      const adaste::Extent& input = network.input();

@@ -328,4 +328,19 @@ void Network::calibrate(const Images& images) {
   for (Step& step : steps_) step.quantisation = {step.low, step.high, false};
 }
 
+std::vector<std::pair<float, float>> Network::ranges() const {
+  const Workers::Turn turn(*workers_, Workers::Company::none);
+  std::vector<std::pair<float, float>> result;
+  for (const Step& step : steps_)
+    if (!step.quantisation.dynamic) result.emplace_back(step.quantisation.low, step.quantisation.high);
+  return result;
+}
+
+void Network::set_ranges(const std::vector<std::pair<float, float>>& ranges) {
+  require(ranges.empty() || ranges.size() == steps_.size(), "there must be a range for each of ", steps_.size(),
+          " nodes, got ", ranges.size());
+  const Workers::Turn turn(*workers_, Workers::Company::none);
+  for (size_t i = 0; i < ranges.size(); ++i) steps_[i].quantisation = {ranges[i].first, ranges[i].second, false};
+}
+
 }  // namespace adaste

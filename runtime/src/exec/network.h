@@ -72,6 +72,10 @@ class Network {
   // error all ranges are what they were.
   void calibrate(const Images& images);
 
+  // The ranges that calibration fixed, low and high, for another network from the same file; empty before it.
+  std::vector<std::pair<float, float>> ranges() const;
+  void set_ranges(const std::vector<std::pair<float, float>>& ranges);
+
   // The memory for activations and scratch of all calls there were at the same time, in bytes.
   size_t memory_bytes() const;
 

@@ -1,10 +1,10 @@
-"""Instructions that kernels for ARM execute per multiply-add, counted by qemu, which no clock and no other load changes.
+"""Instructions that kernels for ARM execute per multiply-add, counted by qemu: no clock and no other load changes them.
 
-    python runtime/benchmarks/instructions.py [--zig] [--output FILE.json]
+    python benchmarks/instructions.py [--zig] [--output FILE.json]
 
 It needs cmake and Debian's packages qemu-user and g++-aarch64-linux-gnu; with --zig the kernels are compiled with the
-zig of wheels.sh instead, as those of wheels are. Each count is the difference of two runs of instructions.cpp with 1 and
-3 repetitions, halved: what happens once cancels.
+zig of runtime/wheels.sh instead, as those of wheels are. Each count is the difference of two runs of the program
+runtime/benchmarks/instructions.cpp with 1 and 3 repetitions, halved: what happens once cancels.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-HOME = Path(__file__).parents[1]
+HOME = Path(__file__).parents[1] / "runtime"
 KERNELS = ("plain", "float", "scalar", "neon", "scalar-int8", "neon-dot")
 LAYERS = ((64, 32), (128, 16), (256, 8), (512, 4))
 """Channels and sides of the 3x3 convolutions of ResNet-18 at 32x32."""
@@ -56,7 +56,9 @@ def record(with_zig: bool) -> dict[str, object]:
         plugin = Path(folder) / "count.so"
         output("cc", "-shared", "-fPIC", "-O2", HOME / "benchmarks" / "instruction_count.c", "-o", plugin)
         program = built(Path(folder) / "build", with_zig)
-        compiler = f"zig {output(zig(), 'version').strip()}" if with_zig else output("aarch64-linux-gnu-g++", "--version")
+        compiler = (
+            f"zig {output(zig(), 'version').strip()}" if with_zig else output("aarch64-linux-gnu-g++", "--version")
+        )
         rows = []
         for channels, side in LAYERS:
             products = 9 * channels * channels * side * side
