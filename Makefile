@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo check test test-all docs browser bench wheels web web-demo clean
+.PHONY: demo check test test-all docs browser bench wheels manylinux libraries web web-demo clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -72,6 +72,14 @@ wheels: .venv/ready
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist ./runtime
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./zoo
 	@ls dist
+
+# The runtime's wheels for every Linux with glibc 2.28 or later, x86-64 and ARM, and its C library for other systems, in
+# dist/. Both bring zig; the first time takes minutes.
+manylinux: .venv/ready
+	runtime/wheels.sh $(BIN)/python dist
+
+libraries: .venv/ready
+	runtime/libraries.sh $(BIN)/python dist/libraries
 
 clean:
 	rm -rf .venv build dist site runtime/build web/build web/dist

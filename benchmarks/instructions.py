@@ -10,6 +10,7 @@ runtime/benchmarks/instructions.cpp with 1 and 3 repetitions, halved: what happe
 import argparse
 import json
 import subprocess
+import sys
 import tempfile
 from datetime import date
 from pathlib import Path
@@ -25,10 +26,7 @@ def output(*command: object) -> str:
 
 
 def zig() -> Path:
-    found = sorted(HOME.glob("build/tools/*/ziglang/zig"))
-    if not found:
-        raise SystemExit("zig is missing: runtime/wheels.sh brings it")
-    return found[-1]
+    return Path(output(HOME / "zig.sh", sys.executable).strip())
 
 
 def built(folder: Path, with_zig: bool) -> Path:

@@ -34,8 +34,7 @@ install(EXPORT adaste_runtime NAMESPACE adaste:: FILE adaste_runtime-targets.cma
 
 configure_package_config_file(cmake/adaste_runtime-config.cmake.in adaste_runtime-config.cmake
   INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
-# Before 1.0 a minor version may change what others link.
-write_basic_package_version_file(adaste_runtime-config-version.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(adaste_runtime-config-version.cmake COMPATIBILITY SameMajorVersion)
 
 # What a program in C has to link besides the static library: the compiler's library of C++.
 set(private_libraries ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
