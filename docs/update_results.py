@@ -7,6 +7,7 @@ A table stands between the lines `<!-- results: NAME ARGUMENT... -->` and `<!-- 
   SIZE RECORD...` has real and one-bit weights side by side: accuracy, bytes and milliseconds;
 - `inference RECORD` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
   `summary RECORD...` (batch 1 and one thread);
+- `instructions RECORD...` (benchmarks/instructions.py);
 - `setup RECORD FIELD...` (benchmarks/setup_on_digits.py: all methods, or those of which one of these fields is varied)
   and `first-steps RECORD NETWORK` of the same;
 - `study FILE`: the runs of a study file, a line for each recipe with its differences from the named one, and `best`:
@@ -116,6 +117,22 @@ def starts(name: str) -> str:
             cells += [pair(each, digits=3), f"{each['peak_bytes'] / 2**20:.0f}"]
         lines.append([engine, *cells])
     return grid(lines)
+
+
+def instructions(*names: str) -> str:
+    """Instructions per multiply-add of every kernel, a column for each layer, a line for each kernel and compiler."""
+    lines = []
+    for name in names:
+        found = read(f"benchmarks/instructions-{name}")
+        layers = list(dict.fromkeys((row["channels"], row["side"]) for row in found["rows"]))
+        counts = {(row["kernel"], row["channels"]): row["instructions"] for row in found["rows"]}
+        kernels = dict.fromkeys(row["kernel"] for row in found["rows"])
+        compiler = "zig" if found["compiler"].startswith("zig") else "GCC"
+        lines += [
+            [kernel, compiler, *(f"{counts[kernel, channels]:.2f}" for channels, _ in layers)] for kernel in kernels
+        ]
+    head = ["kernel", "compiler", *(f"{channels} channels, {side}x{side}" for channels, side in layers)]
+    return grid([head, *lines])
 
 
 def summary(*names: str) -> str:
@@ -445,6 +462,7 @@ MEASURED: dict[str, Callable[..., str]] = {
     "zoo": zoo,
     "inference": latencies,
     "starts": starts,
+    "instructions": instructions,
     "summary": summary,
     "demo": demo,
     "step": step,
