@@ -145,9 +145,12 @@ void convolve_block(const Bytes& bytes, const NeonDot::Block& block, const Epilo
       }
     }
 
+  int32x4_t results[pixels][NeonDot::vectors];  // a copy for loops to index: clang would keep the sums in memory
+  for (int p = 0; p < pixels; ++p)
+    for (int v = 0; v < NeonDot::vectors; ++v) results[p][v] = sums[p][v];
   for (int p = 0; p < pixels; ++p)
     for (int v = 0; v < NeonDot::vectors; ++v)
-      store_sums(sums[p][v], block, p, v * lanes,
+      store_sums(results[p][v], block, p, v * lanes,
                  block.place + static_cast<ptrdiff_t>(p) * bytes.out_channels + v * lanes, epilogue, y);
 }
 
