@@ -3,7 +3,7 @@
 #     runtime/libraries.sh PYTHON FOLDER [TARGET = x86_64-windows-gnu x86_64-macos aarch64-macos aarch64-linux-gnu.2.28]...
 # PYTHON has pip, cmake and ninja. FOLDER/TARGET is then what `cmake --install` makes, and the program bin/classify.
 set -euo pipefail
-python=$(realpath -s "${1:?usage: libraries.sh PYTHON FOLDER [TARGET]...}")
+python=$(realpath -s "$(command -v "${1:?usage: libraries.sh PYTHON FOLDER [TARGET]...}")")
 mkdir -p "${2:?usage: libraries.sh PYTHON FOLDER [TARGET]...}"
 folder=$(realpath "$2")
 shift 2

@@ -6,7 +6,7 @@
 # pip, scikit-build-core, nanobind, cmake and ninja. Brings zig, whose libc++ becomes part of the module, and auditwheel
 # into build/tools.
 set -euo pipefail
-python=$(realpath -s "${1:?usage: wheels.sh PYTHON FOLDER [ARCHITECTURE]...}")
+python=$(realpath -s "$(command -v "${1:?usage: wheels.sh PYTHON FOLDER [ARCHITECTURE]...}")")
 mkdir -p "${2:?usage: wheels.sh PYTHON FOLDER [ARCHITECTURE]...}"
 folder=$(realpath "$2")
 shift 2

@@ -3,7 +3,7 @@
 #     runtime/tests/check_arm_wheel.sh PYTHON WHEEL [FOLDER = runtime/build/arm]
 # PYTHON is the one that fetches packages. Only as root on Debian, with the packages debootstrap and qemu-user.
 set -euo pipefail
-python=$(realpath -s "${1:?usage: check_arm_wheel.sh PYTHON WHEEL [FOLDER]}")
+python=$(realpath -s "$(command -v "${1:?usage: check_arm_wheel.sh PYTHON WHEEL [FOLDER]}")")
 wheel=$(realpath "${2:?usage: check_arm_wheel.sh PYTHON WHEEL [FOLDER]}")
 cd "$(dirname "$0")"
 root=${3:-../build/arm}
