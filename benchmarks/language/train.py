@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import lzma
 import math
 import time
 from collections.abc import Callable
@@ -21,6 +22,9 @@ from adaste.training.cuda_graph import CudaGraphed
 from benchmarks.language.llama import Llama, Shape
 from benchmarks.language.recipe import Optimizers, Recipe, optimizers_of, treatment_of
 
+MOST_MEASURED = 2**20
+"""Tokens of a long text that are measured."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -29,7 +33,8 @@ class Text:
     Args:
         train: What trains.
         measured: What does not, and is measured.
-        tokens: The size of the vocabulary: one token more than the text has, for the end.
+        tokens: The size of the vocabulary: one token more than the text has characters, for the end; or all bytes, of
+            which 255 is the end.
         sha256: Of the whole text.
         characters: The tokens in order; None where they are bytes.
     """
@@ -42,8 +47,8 @@ class Text:
 
 
 def read_text(path: Path, recipe: Recipe, device: torch.device) -> Text:
-    """Return the text of a file, divided as the recipe says."""
-    content = path.read_bytes()
+    """Return the text of a file, which may be compressed by xz, divided as the recipe says."""
+    content = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
     characters = None
     tokens = torch.frombuffer(bytearray(content), dtype=torch.uint8)
     if recipe.vocabulary == "characters":
@@ -57,8 +62,10 @@ def read_text(path: Path, recipe: Recipe, device: torch.device) -> Text:
     if recipe.held_out:
         kept = int(0.9 * end)
         train, measured = train[:kept], train[kept:]
-    size = 1 + (256 if characters is None else len(characters))
-    return Text(train.to(device), measured.to(device), size, hashlib.sha256(content).hexdigest(), characters)
+    size = 256 if characters is None else len(characters) + 1
+    return Text(
+        train.to(device), measured[:MOST_MEASURED].to(device), size, hashlib.sha256(content).hexdigest(), characters
+    )
 
 
 def loss_of(network: Llama, sequences: Tensor) -> Tensor:

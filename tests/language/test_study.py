@@ -1,7 +1,9 @@
 """The study of language models: its network is Hugging Face's, its runs resume exactly, its records are whole."""
 
 import json
+import lzma
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 import adaste
-from benchmarks.language import study
+from benchmarks.language import corpus, in_llama_cpp, study
 from benchmarks.language.llama import Llama, Shape, to_hugging_face
 from benchmarks.language.recipe import Muon, Recipe, orthogonal
 from benchmarks.language.train import Run, Text, measure, read_text
@@ -91,7 +93,9 @@ def test_a_text_is_divided_without_overlap(text: Path) -> None:
     assert len(whole.train) == int(0.9 * len(content))
     assert torch.equal(torch.cat((held_out.train, held_out.measured)), whole.train)
     as_bytes = read_text(text, replace(TINY, vocabulary="bytes"), CPU)
-    assert (as_bytes.tokens, bytes(as_bytes.train[:7].tolist())) == (257, content[:7])
+    assert (as_bytes.tokens, bytes(as_bytes.train[:7].tolist())) == (256, content[:7])
+    text.with_suffix(".xz").write_bytes(lzma.compress(content))
+    assert torch.equal(read_text(text.with_suffix(".xz"), TINY, CPU).train, held_out.train)
 
 
 def test_a_measurement_is_the_mean_over_all_whole_sequences(text: Path) -> None:
@@ -218,3 +222,38 @@ def test_a_text_that_is_too_short_for_a_sequence_is_an_error() -> None:
     short = Text(torch.zeros(10, dtype=torch.uint8), torch.zeros(40, dtype=torch.uint8), 3, "", None)
     with pytest.raises(ValueError, match="context"):
         Run(TINY, short, CPU)
+
+
+def test_a_corpus_has_every_module_once_in_an_order_that_does_not_depend_on_packages(tmp_path: Path) -> None:
+    modules = {"a/one.py": b"x = 1\n" * 50, "a/two.py": b"y = 2\n" * 50, "a/same.py": b"x = 1\n" * 50}
+    others = {
+        "a/short.py": b"z\n",
+        "a/data.txt": b"t" * 300,
+        "a/latin.py": b"\xe9" * 300,
+        "a/long.py": b"w\n" * 150_000,
+    }
+    for name, files in (("first.whl", modules | others), ("second.whl", dict(reversed(modules.items())))):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for path, content in files.items():
+                archive.writestr(path, content)
+    built = [corpus.build(corpus.modules_in([tmp_path / name])) for name in ("first.whl", "second.whl")]
+    assert built[0] == built[1]
+    assert sorted(built[0].split(b"\xff")) == sorted([b"", modules["a/one.py"], modules["a/two.py"]])
+
+
+def test_a_network_is_compared_with_its_files_in_llama_cpp(text: Path, tmp_path: Path, monkeypatch) -> None:
+    if not in_llama_cpp.is_installed():
+        pytest.skip("node-llama-cpp is not installed: make llama")
+    run = run_of(replace(TINY, iterations=40, every=40), text)
+    run.train()
+    study.write_record(tmp_path / "run.json", run.record())
+    with run.optimizers.latents.binarized(run.network):
+        save_weights(tmp_path / "network.safetensors", run.network)
+    arguments = [str(tmp_path / "network.safetensors"), "--record", str(tmp_path / "run.json"), "--text", str(text)]
+    output = tmp_path / "compared.json"
+    options = ["--output", str(output), "--sequences", "8", "--generate", "20", "--rounds", "1"]
+    monkeypatch.setattr(sys, "argv", ["in_llama_cpp", *arguments, *options])
+    in_llama_cpp.main()
+    record = json.loads(output.read_text())
+    assert record["nats_llama_cpp"] == pytest.approx(record["nats_torch"], abs=0.01)
+    assert record["bytes_q1_0"] < record["bytes_f16"] and record["tokens_per_second_q1_0"]["median"] > 0

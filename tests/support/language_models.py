@@ -1,12 +1,9 @@
 """Small language models of transformers with one-bit weights, their tokenizers, and llama.cpp to compare them with."""
 
 import json
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +11,7 @@ import torch
 from torch import nn
 
 import adaste
+from benchmarks.language.in_llama_cpp import is_installed
 
 transformers = pytest.importorskip("transformers")
 
@@ -117,19 +115,4 @@ def sentence_piece_tokenizer(**settings: Any) -> Any:
     )
 
 
-HOME = Path(__file__).parents[2] / ".venv" / "llama"
-
-needs_llama_cpp = pytest.mark.skipif(
-    shutil.which("node") is None or not (HOME / "node_modules" / "node-llama-cpp").exists(),
-    reason="node-llama-cpp is not installed: make llama",
-)
-
-
-def in_llama_cpp(path: Path, sequences: list[list[int]] = [], texts: list[str] = []) -> dict[str, Any]:  # noqa: B006
-    """The log-likelihood of every token after the first, and the tokens of texts, in llama.cpp."""
-    program = Path(__file__).with_name("likelihoods.mjs")
-    asked = json.dumps({"path": str(path), "sequences": sequences, "texts": texts})
-    done = subprocess.run(["node", program, HOME], input=asked, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+needs_llama_cpp = pytest.mark.skipif(not is_installed(), reason="node-llama-cpp is not installed: make llama")
