@@ -4,14 +4,14 @@ import json
 import lzma
 import sys
 import zipfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
 
 import adaste
-from benchmarks.language import corpus, in_llama_cpp, study
+from benchmarks.language import choose, corpus, in_llama_cpp, study
 from benchmarks.language.llama import Llama, Shape, to_hugging_face
 from benchmarks.language.recipe import Muon, Recipe, orthogonal
 from benchmarks.language.train import Run, Text, measure, read_text
@@ -257,3 +257,46 @@ def test_a_network_is_compared_with_its_files_in_llama_cpp(text: Path, tmp_path:
     record = json.loads(output.read_text())
     assert record["nats_llama_cpp"] == pytest.approx(record["nats_torch"], abs=0.01)
     assert record["bytes_q1_0"] < record["bytes_f16"] and record["tokens_per_second_q1_0"]["median"] > 0
+
+
+def test_what_is_chosen_was_best_on_held_out_text(tmp_path: Path, monkeypatch, capsys) -> None:
+    def record(recipe: Recipe, losses: dict[int, float]) -> None:
+        curve = [{"iteration": iteration, "train": 1.0, "measured": loss} for iteration, loss in losses.items()]
+        best = min(curve, key=lambda row: row["measured"])
+        made = {"recipe": asdict(recipe), "curve": curve, "best": best}
+        study.write_record(tmp_path / f"{recipe.name}.json", made)
+
+    def chosen(what: str) -> list[Recipe]:
+        options = ["--records", str(tmp_path), "--output", str(tmp_path / "next" / "study.json"), "--methods", "1"]
+        monkeypatch.setattr(sys, "argv", ["choose", what, *options])
+        choose.main()
+        return study.recipes_in(json.loads((tmp_path / "next" / "study.json").read_text()))
+
+    (tmp_path / "next").mkdir()
+    real, bits = Recipe("full-precision", decay=0.1), Recipe("straight-through", "group")
+    for recipe in (real, bits, replace(bits, scale="channel")):
+        for rate, loss in ((1e-3, 2.0), (3e-3, 1.9), (1e-2, 2.1)):
+            worse = 0.1 * (recipe.scale == "channel")
+            record(replace(recipe, rate=rate, iterations=1000), {500: 3.0, 1000: loss + worse})
+    long = chosen("rates")
+    assert [(each.scale, each.rate, each.iterations) for each in long] == [
+        ("none", 3e-3, 5000),
+        ("group", 3e-3, 5000),
+        ("channel", 3e-3, 5000),
+    ]
+    assert all(each.held_out and each.every == 250 for each in long) and long[0].decay == 0.1
+    for recipe, best in zip(long, (1.5, 1.6, 1.55), strict=True):
+        record(recipe, {2500: best, 5000: best + 0.1})
+    final = chosen("final")
+    assert {(each.method, each.scale) for each in final} == {
+        ("full-precision", "none"),
+        ("straight-through", "channel"),
+    }
+    assert len(final) == 6 and not any(each.held_out for each in final)
+    for recipe in final:
+        record(recipe, {2500: 1.7 + 0.1 * recipe.seed, 5000: 1.0})
+    monkeypatch.setattr(sys, "argv", ["choose", "table", "--records", str(tmp_path)])
+    choose.main()
+    told = capsys.readouterr().out
+    assert "| straight-through | channel | adamw | 2500 | 1.8000 ± 0.1000 | 3 |" in told
+    assert "| straight-through | group | adamw | 0.003 | 0 | 5000 | 1.6000 | 2500 | 1.7000 |" in told
