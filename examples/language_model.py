@@ -24,14 +24,14 @@ def source_of_python() -> bytes:
 
 
 def small_llama() -> LlamaForCausalLM:
-    """A Llama of 3.1 million weights; in Q1_0 all its widths must be multiples of 128. Tokens are bytes and the end."""
+    """A Llama of 0.9 million weights; its widths are multiples of 128, as Q1_0 needs. Tokens: bytes and the end."""
     return LlamaForCausalLM(
         LlamaConfig(
             vocab_size=257,
-            hidden_size=256,
-            intermediate_size=768,
+            hidden_size=128,
+            intermediate_size=384,
             num_hidden_layers=4,
-            num_attention_heads=4,
+            num_attention_heads=2,
             max_position_embeddings=CONTEXT,
             tie_word_embeddings=True,
             bos_token_id=None,
