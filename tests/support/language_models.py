@@ -115,4 +115,19 @@ def sentence_piece_tokenizer(**settings: Any) -> Any:
     )
 
 
+def _pieces(tokenizer: Any) -> dict[str, Any]:
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    return {"vocab": model["vocab"], "merges": [tuple(pair) for pair in model["merges"]]}
+
+
+def llama_tokenizer() -> Any:
+    """Transformers' own for Llama 2."""
+    return transformers.LlamaTokenizer(**_pieces(sentence_piece_tokenizer()))
+
+
+def qwen2_tokenizer() -> Any:
+    """Transformers' own for Qwen2."""
+    return transformers.Qwen2Tokenizer(**_pieces(byte_level_tokenizer()))
+
+
 needs_llama_cpp = pytest.mark.skipif(not is_installed(), reason="node-llama-cpp is not installed: make llama")
