@@ -8,7 +8,6 @@ from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from adaste._util.checks import require_count, require_kind
 from adaste.estimators.base import FIRST, Estimator, Oriented, OutputAxis, Piece
@@ -131,22 +130,21 @@ class GroupMean(Scale):
     def of(self, position: Tensor) -> Tensor:
         # As for ChannelMean; and the compiler takes a rounding to float16 for a detour and leaves it out.
         apart = torch.compiler.is_compiling() and (self.half_precision or position.device.type == "cpu")
-        sizes = (_group_sizes_apart if apart else _group_sizes)(position, self.size, self.half_precision)
-        return torch.where(sizes > 0, sizes, 1.0)
+        return (_group_sizes_apart if apart else _group_sizes)(position, self.size, self.half_precision)
 
 
 def _group_sizes(values: Tensor, size: int, half_precision: bool) -> Tensor:
     rows = values.abs().reshape(len(values) if values.ndim > 1 else 1, -1)
     inputs = rows.shape[1]
-    groups = -(-inputs // size)
-    sums = pad(rows, (0, groups * size - inputs)).view(-1, groups, size).sum(2)
-    counts = torch.full((groups,), size, dtype=values.dtype, device=values.device)
-    counts[-1:] = inputs - (groups - 1) * size
-    means = sums / counts
+    whole = inputs // size * size
+    means = rows[:, :whole].reshape(len(rows), -1, size).mean(2) if whole else rows[:, :0]
+    if whole < inputs:
+        means = torch.cat((means, rows[:, whole:].mean(1, keepdim=True)), 1)
+    sizes = torch.where(means > 0, means, 1.0)
     if half_precision:
         smallest, largest = 2.0**-24, torch.finfo(torch.float16).max
-        means = torch.where(means > 0, means.clamp(smallest, largest), means).half().to(values.dtype)
-    return means.repeat_interleave(size, 1)[:, :inputs].contiguous().view(values.shape)
+        sizes = sizes.clamp(smallest, largest).half().to(values.dtype)
+    return sizes.repeat_interleave(size, 1)[:, :inputs].contiguous().view(values.shape)
 
 
 _group_sizes_apart = torch.library.custom_op("adaste::group_sizes", _group_sizes, mutates_args=())
@@ -215,6 +213,8 @@ class Scaled(Estimator):
         return self.estimator.latent(weight)
 
     def carry(self, latent: Tensor, weight: Tensor) -> Tensor:
+        if type(self.estimator).carry is Estimator.carry:
+            return latent  # measures no scale in vain
         return self.estimator.carry(latent, _unscale(weight, self._scale(latent)))
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
@@ -222,6 +222,8 @@ class Scaled(Estimator):
         return self.estimator.gradient(scale * grad, latent, _unscale(weight, scale))
 
     def settle(self, latent: Tensor, weight: Tensor) -> Tensor:
+        if type(self.estimator).settle is Estimator.settle:
+            return latent
         return self.estimator.settle(latent, _unscale(weight, self._scale(latent, carried=True)))
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
