@@ -374,3 +374,19 @@ def test_a_compiled_model_is_the_model(tmp_path: Path) -> None:
     for network, path in ((model, "one.gguf"), (torch.compile(model), "two.gguf")):
         adaste.export_gguf(network, None, tmp_path / path, float_layers="*", name="x")
     assert (tmp_path / "one.gguf").read_bytes() == (tmp_path / "two.gguf").read_bytes()
+
+
+def test_a_model_in_shards_is_gathered(tmp_path: Path) -> None:
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model = language_model()
+    adaste.export_gguf(model, None, tmp_path / "whole.gguf", float_layers="*", name="x")
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+        adaste.export_gguf(model, None, tmp_path / "shards.gguf", float_layers="*", name="x")
+    finally:
+        dist.destroy_process_group()
+    assert (tmp_path / "shards.gguf").read_bytes() == (tmp_path / "whole.gguf").read_bytes()

@@ -104,7 +104,7 @@ def export_gguf(
     The model is a Llama, Mistral, Qwen2 or Qwen3 for causal language modelling. A linear layer becomes Q1_0, 18 bytes
     per 128 weights, if its weights are +-s with one s per 128 consecutive inputs or more, which the scales `FanIn`,
     `ChannelMean` and `GroupMean(128)` give. The file has s as float16: only `GroupMean(128, half_precision=True)`
-    trains with such numbers, others are rounded. Norms and biases are F32.
+    trains with such numbers, others are rounded. Norms and biases are F32. Under FSDP2 all ranks must call it.
 
     Args:
         model: The network, with the weights that it is to have in the file.
@@ -204,7 +204,8 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
         if known is None or (role == "bias" and known.rpartition(".")[2] not in architecture.biases):
             problems.append(f"{name} has no place in llama.cpp's {architecture.name}")
             continue
-        values = parameter.detach().to("cpu", torch.float32).numpy()
+        whole = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter  # one in shards is gathered
+        values = whole.detach().to("cpu", torch.float32).numpy()
         if architecture.interleaved and known in ("attn_q", "attn_k"):
             config = model.config
             values = _interleave(values, config.num_attention_heads if known == "attn_q" else _kv_heads(config))
