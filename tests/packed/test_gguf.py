@@ -390,3 +390,16 @@ def test_a_model_in_shards_is_gathered(tmp_path: Path) -> None:
     finally:
         dist.destroy_process_group()
     assert (tmp_path / "shards.gguf").read_bytes() == (tmp_path / "whole.gguf").read_bytes()
+
+
+@pytest.mark.parametrize("word", ["type", "rope_type"])
+def test_the_rope_of_an_older_transformers_is_read_from_its_two_fields(word: str, tmp_path: Path) -> None:
+    linear = {"rope_type": "linear", "factor": 4.0}
+    model, older = (language_model("Qwen2", rope_parameters={"rope_theta": 500.0, **linear}) for _ in range(2))
+    older.config.rope_parameters = None
+    older.config.rope_theta, older.config.rope_scaling = 500.0, {word: "linear", "factor": 4.0}
+    for network, path in ((model, "new.gguf"), (older, "old.gguf")):
+        adaste.export_gguf(network, None, tmp_path / path, float_layers="*", name="x")
+    fields = read(tmp_path / "new.gguf")[0]
+    assert (fields["qwen2.rope.scaling.factor"], fields["qwen2.rope.freq_base"]) == (4.0, 500.0)
+    assert (tmp_path / "new.gguf").read_bytes() == (tmp_path / "old.gguf").read_bytes()

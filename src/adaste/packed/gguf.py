@@ -175,18 +175,28 @@ def _architecture_of(model: nn.Module) -> Architecture:
         )
     if config.hidden_act != "silu":
         raise ValueError(f"{named} in llama.cpp has the activation silu, this one has hidden_act={config.hidden_act!r}")
-    architecture, scaling = ARCHITECTURES[kind], config.rope_parameters["rope_type"]
-    if scaling not in architecture.scaled_rope or config.rope_parameters.get("partial_rotary_factor", 1) != 1:
+    architecture, rope = ARCHITECTURES[kind], _rope_of(config)
+    if rope["rope_type"] not in architecture.scaled_rope or rope.get("partial_rotary_factor", 1) != 1:
         raise ValueError(
             f"RoPE of {named} can be written if rope_type is one of {', '.join(architecture.scaled_rope)}, and if it "
-            f"turns whole heads; got {config.rope_parameters}"
+            f"turns whole heads; got {rope}"
         )
     return architecture
 
 
+def _rope_of(config: Any) -> Mapping[str, Any]:
+    """Return the settings of RoPE, which transformers before version 5 has in two fields."""
+    if getattr(config, "rope_parameters", None) is not None:
+        found: Mapping[str, Any] = config.rope_parameters
+        return found
+    scaling = config.rope_scaling or {}
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    return {**scaling, "rope_theta": config.rope_theta, "rope_type": kind}
+
+
 def _rope_factors(model: Any) -> Iterator[_Tensor]:
     """Yield the divisors of RoPE's frequencies, where Llama 3 scales some of them."""
-    rope = model.config.rope_parameters
+    rope = _rope_of(model.config)
     if rope["rope_type"] == "llama3":
         scaled = model.model.rotary_emb.inv_freq.detach().float().cpu()
         plain = rope["rope_theta"] ** -(torch.arange(len(scaled)) / len(scaled))
@@ -201,7 +211,7 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
     for name, parameter in parameters.items():
         layer, _, role = name.rpartition(".")
         block, known = _place(layer)
-        if known is None or (role == "bias" and known.rpartition(".")[2] not in architecture.biases):
+        if known is None or (role == "bias" and known not in architecture.biases):
             problems.append(f"{name} has no place in llama.cpp's {architecture.name}")
             continue
         whole = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter  # one in shards is gathered
@@ -315,10 +325,11 @@ def _add_settings(writer: Any, config: Any) -> None:
     writer.add_value_length(head)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_dimension_count(head)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    if config.rope_parameters["rope_type"] == "linear":
+    rope = _rope_of(config)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    if rope["rope_type"] == "linear":
         writer.add_string(f"{writer.arch}.rope.scaling.type", "linear")
-        writer.add_rope_scaling_factor(config.rope_parameters["factor"])
+        writer.add_rope_scaling_factor(rope["factor"])
     writer.add_vocab_size(config.vocab_size)
 
 
