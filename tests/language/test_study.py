@@ -209,7 +209,7 @@ def test_a_study_goes_on_where_it_was_stopped(text: Path, tmp_path: Path, monkey
         study.main()
         return capsys.readouterr().out
 
-    started = start("--minutes", "0.0001", "--checkpoints", str(tmp_path / "kept"))
+    started = start("--minutes", "0", "--checkpoints", str(tmp_path / "kept"))
     assert "0 of 2 runs have a record now" in started
     told = start("--weights", str(tmp_path / "weights"), "--checkpoints", str(tmp_path / "kept"))
     assert "2 of 2 runs have a record now" in told
