@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -104,10 +105,11 @@ def _set_threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
-def train_all(left: list[Recipe], job: Job, says: Callable[[str], None]) -> None:
-    """Train recipes in order, several at once, as long as there is time."""
+def train_all(left: list[Recipe], job: Job, says: Callable[[str], None]) -> list[Recipe]:
+    """Train recipes in order, several at once, as long as there is time; return those that failed."""
     waiting, running = iter(left), dict[Future[str | None], tuple[Recipe, float]]()
     paces: list[float] = []
+    failed: list[Recipe] = []
     threads = max(1, (os.cpu_count() or 1) // job.at_once)
     context = get_context("spawn")
     with ProcessPoolExecutor(job.at_once, context, initializer=_set_threads, initargs=(threads,)) as pool:
@@ -115,13 +117,20 @@ def train_all(left: list[Recipe], job: Job, says: Callable[[str], None]) -> None
             for recipe in _in_time(waiting, paces, job, room=job.at_once - len(running)):
                 running[pool.submit(job, recipe)] = recipe, time.monotonic()
             if not running:
-                return
+                return failed
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 recipe, started = running.pop(future)
-                told = future.result()
                 took = time.monotonic() - started
-                if told is not None:
-                    paces.append(took / recipe.iterations)
+                try:
+                    told = future.result()
+                except BrokenProcessPool:
+                    raise
+                except Exception as error:  # one run that cannot be trained does not end the others
+                    told = f"failed with {type(error).__name__}: {error}"
+                    failed.append(recipe)
+                else:
+                    if told is not None:
+                        paces.append(took / recipe.iterations)
                 says(f"{recipe.name}: {told or 'not through in time'} ({took:.0f} s with start)")
 
 
@@ -167,9 +176,11 @@ def main() -> None:
     says = lambda line: print(line, flush=True)  # noqa: E731
     with shared_gpu(says) as variables:
         os.environ.update(variables)
-        train_all(left, job, says)
+        failed = train_all(left, job, says)
     done = sum((arguments.output / f"{recipe.name}.json").exists() for recipe in recipes)
     print(f"{done} of {len(recipes)} runs have a record now", flush=True)
+    if failed:
+        raise SystemExit(f"{len(failed)} runs failed, see above")
 
 
 if __name__ == "__main__":

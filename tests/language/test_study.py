@@ -221,6 +221,19 @@ def test_a_study_goes_on_where_it_was_stopped(text: Path, tmp_path: Path, monkey
     assert "2 of 2 runs have a record\n" in start("--dry-run")
 
 
+def test_a_run_that_fails_does_not_end_the_others(text: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    shape = {name: getattr(TINY, name) for name in ("every", "layers", "width", "heads", "intermediate", "batch")}
+    plan = {"runs": [{"method": "parq", "scale": "group", "iterations": 4, "context": [10_000, 16], **shape}]}
+    (tmp_path / "study.json").write_text(json.dumps(plan))
+    arguments = ["study", str(tmp_path / "study.json"), "--text", str(text), "--output", str(tmp_path / "records")]
+    monkeypatch.setattr(sys, "argv", [*arguments, "--device", "cpu", "--at-once", "1"])
+    with pytest.raises(SystemExit, match="1 runs failed"):
+        study.main()
+    told = capsys.readouterr().out
+    assert "failed with ValueError: both parts of the text must be longer" in told
+    assert "1 of 2 runs have a record now" in told
+
+
 def test_a_text_that_is_too_short_for_a_sequence_is_an_error() -> None:
     short = Text(torch.zeros(10, dtype=torch.uint8), torch.zeros(40, dtype=torch.uint8), 3, "", None)
     with pytest.raises(ValueError, match="context"):
