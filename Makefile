@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo check test test-all docs browser bench wheels manylinux libraries web web-demo clean
+.PHONY: demo check test test-all docs browser llama bench wheels manylinux libraries web web-demo clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -39,6 +39,10 @@ browser:
 	  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } \
 	    >/dev/null 2>&1 || echo "Chromium could not be installed: tests of the page are skipped"; \
 	else echo "no Chromium here: tests of the page are skipped"; fi
+
+# llama.cpp, for the tests that compare GGUF files with it; without it they are skipped, and say so. It takes 670 MB.
+llama:
+	npm install --ignore-scripts --no-save --prefix .venv/llama node-llama-cpp@3.22.1
 
 # The runtime as WebAssembly, web/dist/adaste_runtime.wasm, and the demonstration; needs node and npm, brings zig and
 # binaryen.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # for type checkers; at run time a name is imported when it i
         FiniteDifference,
         FixedSpacing,
         FullPrecision,
+        GroupMean,
         MirrorDescent,
         PrintedSlope,
         ProxQuant,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:  # for type checkers; at run time a name is imported when it i
     from adaste.optim.norm_statistics import reestimate_norms
     from adaste.optim.partition import Partition, binary_weights
     from adaste.optim.summary import inspect_model, summary
+    from adaste.packed.gguf import export_gguf
     from adaste.packed.pack import pack
     from adaste.packed.torch_module import load_packed
     from adaste.recipes.setup import setup
@@ -71,6 +73,7 @@ __all__ = [
     "FixedSpacing",
     "FullPrecision",
     "Geometric",
+    "GroupMean",
     "HardTanh",
     "LatentOptimizer",
     "Linear",
@@ -93,6 +96,7 @@ __all__ = [
     "Unit",
     "at_step",
     "binary_weights",
+    "export_gguf",
     "inspect_model",
     "load_packed",
     "pack",
@@ -125,6 +129,7 @@ _HOMES = MappingProxyType(
         "binary_weights": "optim.partition",
         "inspect_model": "optim.summary",
         "summary": "optim.summary",
+        "export_gguf": "packed.gguf",
         "load_packed": "packed",
         "pack": "packed",
         "setup": "recipes.setup",

@@ -137,3 +137,12 @@ def test_the_example_of_the_page_on_deployment_runs_a_packed_network(tmp_path, m
     names = {"images": images.numpy()}
     exec(python_of("docs/deployment.md"), names)
     torch.testing.assert_close(torch.from_numpy(names["logits"]), model(images).detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_example_of_the_page_on_language_models_writes_a_file(tmp_path, monkeypatch) -> None:
+    gguf = pytest.importorskip("gguf")
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    exec(python_of("docs/language-models.md"), {})
+    kinds = {tensor.tensor_type.name for tensor in gguf.GGUFReader("model.gguf").tensors}
+    assert kinds == {"Q1_0", "F16", "F32"}

@@ -93,6 +93,62 @@ def test_channel_mean_of_a_channel_of_zeros_is_one():
     assert adaste.ChannelMean().of(table([[0.0, 0.0], [1.0, -3.0]])).tolist() == [[1.0], [2.0]]
 
 
+def literal_group_means(values: list[float], size: int) -> list[float]:
+    """One number for every value: the mean size of its group."""
+    sizes = []
+    for first in range(0, len(values), size):
+        group = [abs(x) for x in values[first : first + size]]
+        sizes += [sum(group) / len(group) or 1.0] * len(group)
+    return sizes
+
+
+@few
+@given(st.sampled_from([(7,), (2, 6), (3, 5), (1, 1), (2, 3, 2, 1)]), st.integers(1, 9), st.data())
+def test_group_mean_is_the_mean_over_consecutive_inputs_and_the_last_group_may_be_short(shape, size, data):
+    count = math.prod(shape)
+    values = data.draw(st.lists(st.floats(-3, 3, allow_subnormal=False), min_size=count, max_size=count))
+    latent = torch.tensor(values, dtype=torch.float64).view(shape)
+    inputs = math.prod(shape[1:]) if len(shape) > 1 else count
+    wanted = [each for row in latent.reshape(-1, inputs).tolist() for each in literal_group_means(row, size)]
+    scale = adaste.GroupMean(size)
+    assert scale.of(latent).flatten().tolist() == pytest.approx(wanted, rel=1e-12)
+    weight = adaste.Scaled(adaste.BinaryConnect(), scale).binarize(latent, latent)
+    assert weight.flatten().tolist() == pytest.approx(
+        [s * sgn(x) for s, x in zip(wanted, values, strict=True)], rel=1e-12
+    )
+
+
+def test_a_group_of_a_whole_row_is_the_mean_of_the_channel():
+    latent = torch.randn(3, 7, generator=torch.Generator().manual_seed(0))
+    wanted = adaste.ChannelMean().of(latent).expand(3, 7)
+    torch.testing.assert_close(adaste.GroupMean(7).of(latent), wanted)
+    torch.testing.assert_close(adaste.GroupMean(1000).of(latent), wanted)
+
+
+@pytest.mark.parametrize("size", [1e-12, 2.0**-25, 1e-7, 3e-5, 0.01234567, 1.0, 777.7777, 1e7])
+def test_a_scale_in_half_precision_is_the_nearest_number_of_float16_that_is_not_zero(size):
+    latent = torch.full((2, 6), size)
+    found = adaste.GroupMean(4, half_precision=True).of(latent)
+    nearest = min(max(size, 2.0**-24), 65504.0)
+    assert found.flatten().tolist() == [float(torch.tensor(nearest).half())] * 12
+    assert (adaste.GroupMean(4, half_precision=True).of(torch.zeros(2, 6)) == 1).all()
+
+
+@pytest.mark.slow
+def test_a_compiled_scale_in_half_precision_is_rounded_too():
+    latent = torch.randn(5, 300, generator=torch.Generator().manual_seed(0))
+    scale = adaste.GroupMean(128, half_precision=True)
+    found = torch.compile(lambda x: scale.of(x) * 1.0, fullgraph=True)(latent)
+    assert torch.equal(found, scale.of(latent))
+    assert torch.equal(found, found.half().float())
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, True])
+def test_the_size_of_a_group_is_a_positive_whole_number(size):
+    with pytest.raises(ValueError, match="size"):
+        adaste.GroupMean(size)
+
+
 INNER = [
     adaste.AdaSTE(mu=1.0),
     adaste.StraightThrough(decay=0.3),
@@ -105,7 +161,7 @@ INNER = [
 
 
 @pytest.mark.parametrize("inner", INNER, ids=lambda inner: type(inner).__name__)
-@pytest.mark.parametrize("scale", [adaste.FanIn(), adaste.ChannelMean(), adaste.Unit()])
+@pytest.mark.parametrize("scale", [adaste.FanIn(), adaste.ChannelMean(), adaste.GroupMean(3), adaste.Unit()])
 def test_scaled_method_is_the_inner_one_on_the_unscaled_weight_with_the_scaled_gradient(
     inner: adaste.Estimator, scale: Scale
 ):
@@ -118,6 +174,8 @@ def test_scaled_method_is_the_inner_one_on_the_unscaled_weight_with_the_scaled_g
     position = inner.position(latent)
     if isinstance(scale, adaste.ChannelMean):
         sizes = table([[mean] for mean in channel_means(position.tolist())])
+    elif isinstance(scale, adaste.GroupMean):
+        sizes = table([literal_group_means(row, 3) for row in position.tolist()])
     else:
         sizes = table([[math.sqrt(2 / 4) if isinstance(scale, adaste.FanIn) else 1.0]] * 3)
     weight = estimator.weight(latent, start)

@@ -36,6 +36,10 @@ SAMPLE = [
     ("scaled by channel", "SGD", "float32"),
     ("scaled by channel", "Adam", "float32"),
     ("scaled by channel", "RMSprop", "float64"),
+    # Means over groups of inputs, as they are and rounded to float16.
+    ("scaled by group", "AdamW", "float32"),
+    ("scaled by group, rounded", "Adam", "float32"),
+    ("scaled by group, rounded", "SGD", "float64"),
 ]
 
 

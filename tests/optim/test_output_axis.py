@@ -19,6 +19,7 @@ ADAM = partial(torch.optim.Adam, lr=0.02)
 SCALED = {
     "fan-in": adaste.Scaled(adaste.StraightThrough(), adaste.FanIn()),
     "channel mean": adaste.Scaled(adaste.BinaryConnect(), adaste.ChannelMean()),
+    "group mean": adaste.Scaled(adaste.BinaryConnect(), adaste.GroupMean(5)),
     "PARQ": adaste.PARQ(rho=adaste.Sigmoid(start=1.0, stop=0.0, length=8)),
     "BinaryRelax": adaste.BinaryRelax(share=adaste.Linear(start=0.0, stop=1.0, length=8)),
     "two levels": adaste.Scaled(adaste.PMF(beta=3.0), adaste.ChannelMean()),
@@ -77,7 +78,8 @@ def assert_same_weights(one: nn.Module, other: nn.Module, tolerance: float) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "compiled"), [*((name, False) for name in SCALED), ("fan-in", True), ("channel mean", True)]
+    ("name", "compiled"),
+    [*((name, False) for name in SCALED), ("fan-in", True), *((name, True) for name in ("channel mean", "group mean"))],
 )
 def test_a_transposed_weight_is_trained_and_rounded_as_the_linear_layer_it_is(name: str, compiled: bool) -> None:
     one, other = two_forms()
@@ -108,6 +110,22 @@ def test_a_transposed_convolution_has_a_magnitude_for_each_of_its_outputs_in_eve
     with fan_in.binarized():
         wanted = torch.full_like(real, math.sqrt(2 / (inputs * 9)))
         torch.testing.assert_close(layer.weight.detach().abs(), wanted)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_groups_of_a_transposed_convolution_hold_the_inputs_of_one_output(groups: int) -> None:
+    torch.manual_seed(0)
+    layer = nn.ConvTranspose2d(8, 6, (2, 1), groups=groups, bias=False)
+    real = layer.weight.detach().clone()
+    optimizer = optimizer_of(layer, SCALED["group mean"])
+    inputs, outputs = 8 // groups, 6 // groups
+    with optimizer.binarized():
+        for group in range(groups):
+            rows = slice(group * inputs, (group + 1) * inputs)
+            for output in range(outputs):
+                sizes = real[rows, output].abs().flatten()
+                wanted = torch.cat([part.mean().expand(len(part)) for part in sizes.split(5)])
+                torch.testing.assert_close(layer.weight[rows, output].detach().abs().flatten(), wanted)
 
 
 def test_a_summary_counts_one_scale_per_output() -> None:
@@ -209,7 +227,7 @@ def test_a_scale_of_a_shard_that_holds_a_part_of_every_channel_is_refused(one_pr
 
     model, plain = two_forms()[0], two_forms()[0]
     fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
-    for name in ("fan-in", "channel mean", "PARQ"):
+    for name in ("fan-in", "channel mean", "group mean", "PARQ"):
         with pytest.raises(ValueError, match=r"0\.weight has its output channels along dimension 1 and is sharded"):
             optimizer_of(model, SCALED[name])
     optimizers = [optimizer_of(network, adaste.BinaryConnect()) for network in (model, plain)]
@@ -217,3 +235,15 @@ def test_a_scale_of_a_shard_that_holds_a_part_of_every_channel_is_refused(one_pr
         train(network, optimizer, range(3))
     for mine, its in zip(model.parameters(), plain.parameters(), strict=True):
         assert torch.equal(mine.full_tensor(), its), "without a scale a shard is trained as the whole"
+
+
+def test_a_vector_in_shards_has_no_scale_of_a_mean(one_process: None) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model = nn.Linear(4, 3)
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    for name in ("channel mean", "group mean", "PARQ"):
+        with pytest.raises(ValueError, match="bias is a sharded vector"):
+            adaste.LatentOptimizer(adaste.binary_weights(model, include="*"), base=ADAM, estimator=SCALED[name])
+    adaste.LatentOptimizer(adaste.binary_weights(model, include="*"), base=ADAM, estimator=SCALED["fan-in"])

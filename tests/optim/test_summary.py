@@ -35,7 +35,7 @@ def test_summary_counts_bits_signs_and_bytes(capsys) -> None:
     assert torch.equal(model[0].weight, before), "the weights of training are back"
 
 
-def test_scales_are_counted_once_per_layer_or_channel() -> None:
+def test_scales_are_counted_once_per_layer_channel_or_group() -> None:
     def packed(scale: adaste.Estimator) -> int:
         model = nn.Linear(16, 4, bias=False)
         optimizer = adaste.LatentOptimizer(
@@ -45,6 +45,22 @@ def test_scales_are_counted_once_per_layer_or_channel() -> None:
 
     assert packed(adaste.Scaled(adaste.BinaryConnect(), adaste.FanIn())) == 8 + 4
     assert packed(adaste.Scaled(adaste.BinaryConnect(), adaste.ChannelMean())) == 8 + 16
+    assert packed(adaste.Scaled(adaste.BinaryConnect(), adaste.GroupMean(6))) == 8 + 3 * 16
+    assert packed(adaste.PARQ(scale=adaste.GroupMean(6))) == 8 + 3 * 16
+    in_half = adaste.GroupMean(6, half_precision=True)
+    assert packed(adaste.Scaled(adaste.BinaryConnect(), in_half)) == 8 + 3 * 8
+
+
+def test_groups_whose_scales_are_equal_by_chance_are_still_counted() -> None:
+    model = nn.Linear(8, 3, bias=False)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0] * 4 + [1.0] * 4, [1.0] * 4 + [2.0] * 4, [3.0] * 4 + [4.0] * 4]))
+    optimizer = adaste.LatentOptimizer(
+        adaste.binary_weights(model),
+        base=partial(torch.optim.SGD, lr=0.1),
+        estimator=adaste.Scaled(adaste.BinaryConnect(), adaste.GroupMean(4, half_precision=True)),
+    )
+    assert adaste.inspect_model(model, optimizer).packed_bytes == 3 + 2 * 3 * 2
 
 
 def test_weight_matrices_that_stay_real_are_named_with_the_reason(capsys) -> None:

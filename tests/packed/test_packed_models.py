@@ -261,6 +261,14 @@ def test_layers_whose_weight_is_inputs_by_outputs_are_packed_with_one_scale_per_
     assert_same(session.run(None, {"input": images.numpy()})[0], wanted)
 
 
+def test_weights_with_a_scale_per_group_of_inputs_are_refused_with_the_scales_that_can_be_packed() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
+    estimator = adaste.Scaled(adaste.BinaryConnect(), adaste.GroupMean(4))
+    optimizer = adaste.LatentOptimizer(adaste.binary_weights(model), base=torch.optim.SGD, estimator=estimator)
+    with optimizer.binarized(), pytest.raises(ValueError, match=r"1\.weight .* FanIn and ChannelMean .*GroupMean"):
+        adaste.pack(model, torch.randn(2, 3, 2, 2))
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [

@@ -26,6 +26,7 @@ from adaste.estimators import (
     FiniteDifference,
     FixedSpacing,
     FullPrecision,
+    GroupMean,
     MirrorDescent,
     ProxQuant,
     ReleasedSlope,
@@ -100,6 +101,9 @@ METHODS = {
     "BinaryRelax": Method(BinaryRelax(share=Linear(start=0.0, stop=1.0, length=STEPS)), ADAM),
     "scaled by fan-in": Method(Scaled(StraightThrough(), FanIn()), ADAM),
     "scaled by channel": Method(Scaled(AdaSTE(), ChannelMean()), partial(torch.optim.SGD, lr=20.0), 0.97),
+    "scaled by group": Method(Scaled(StraightThrough(), GroupMean(5)), ADAM),
+    "scaled by group, rounded": Method(Scaled(BinaryConnect(), GroupMean(5, half_precision=True)), ADAM),
+    "PARQ, scaled by group": Method(PARQ(Sigmoid(start=1.0, stop=0.0, length=STEPS), GroupMean(5)), ADAM),
     "MD-tanh, scaled by channel": Method(
         Scaled(
             MirrorDescent(stable=False, beta=Geometric(start=1.0, stop=20.0, length=STEPS), absorbing=True),

@@ -16,7 +16,7 @@ from adaste.estimators.mirror_descent import MirrorDescent, SoftmaxMirror, TanhM
 from adaste.estimators.parq import PARQ, BinaryRelax
 from adaste.estimators.pmf import PMF
 from adaste.estimators.prox_quant import ProxQuant
-from adaste.estimators.scaled import ChannelMean, FanIn, Scaled, Unit
+from adaste.estimators.scaled import ChannelMean, FanIn, GroupMean, Scaled, Unit
 from adaste.estimators.straight_through import BinaryConnect, StraightThrough
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "FiniteDifference",
     "FixedSpacing",
     "FullPrecision",
+    "GroupMean",
     "MirrorDescent",
     "PrintedSlope",
     "ProxQuant",

@@ -79,11 +79,11 @@ class OutputAxis:
         return by_group.movedim(self.dim + 1, 1).flatten(0, 1)
 
     def as_in(self, weight: Tensor, per_output: Tensor) -> Tensor:
-        """Return numbers (outputs, 1, ...), one per output channel, in a shape that multiplies the weight.
+        """Return numbers (outputs, 1, ...) or (outputs, inputs of one, ...) in a shape that multiplies the weight.
 
         Args:
             weight: The weight.
-            per_output: The numbers, computed from `outputs_first(weight)`.
+            per_output: The numbers, one per output channel or per element, computed from `outputs_first(weight)`.
 
         Returns:
             The same numbers in a shape that broadcasts to that of the weight.
@@ -92,7 +92,7 @@ class OutputAxis:
             return per_output
         by_group = per_output.reshape(self.groups, -1, *per_output.shape[1:])
         rows = by_group.movedim(1, self.dim + 1)
-        inputs = weight.shape[0] // self.groups if self.groups > 1 else 1
+        inputs = weight.shape[0] // self.groups if self.groups > 1 else -1
         return rows.expand(-1, inputs, *rows.shape[2:]).flatten(0, 1)
 
 

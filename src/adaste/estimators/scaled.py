@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from adaste._util.checks import require_kind
+from adaste._util.checks import require_count, require_kind
 from adaste.estimators.base import FIRST, Estimator, Oriented, OutputAxis, Piece
 from adaste.estimators.schedules import Scalar
 
@@ -30,7 +30,7 @@ class Scale(Oriented):
             position: Latents with one number per weight.
 
         Returns:
-            A number, or a tensor (outputs, 1, ...).
+            A number, or a tensor that broadcasts to the shape of the latents.
         """
 
     def along(self, axis: OutputAxis) -> "Scale":
@@ -106,6 +106,52 @@ _mean_size_apart.register_fake(_mean_size)
 
 
 @dataclass(frozen=True)
+class GroupMean(Scale):
+    """The scale `mean |theta|` over each group of consecutive inputs of an output channel.
+
+    The last group of a channel may be shorter; a `size` of at least the inputs gives one scale per channel. A
+    one-dimensional parameter counts as one channel. The scale is 1 where the mean is 0. Groups lie inside of one output
+    channel, so none crosses the shards of FSDP2.
+
+    Args:
+        size: The number of inputs in a group: 128 in the type Q1_0 of GGUF files.
+        half_precision: Round the scale to float16, as files store it, so that what is trained is what is exported.
+
+    Raises:
+        ValueError: If `size` is no positive whole number.
+    """
+
+    size: int = 128
+    half_precision: bool = False
+
+    def __post_init__(self) -> None:
+        require_count("size", self.size, least=1)
+
+    def of(self, position: Tensor) -> Tensor:
+        # As for ChannelMean; and the compiler takes a rounding to float16 for a detour and leaves it out.
+        apart = torch.compiler.is_compiling() and (self.half_precision or position.device.type == "cpu")
+        return (_group_sizes_apart if apart else _group_sizes)(position, self.size, self.half_precision)
+
+
+def _group_sizes(values: Tensor, size: int, half_precision: bool) -> Tensor:
+    rows = values.abs().reshape(len(values) if values.ndim > 1 else 1, -1)
+    inputs = rows.shape[1]
+    whole = inputs // size * size
+    means = rows[:, :whole].reshape(len(rows), -1, size).mean(2) if whole else rows[:, :0]
+    if whole < inputs:
+        means = torch.cat((means, rows[:, whole:].mean(1, keepdim=True)), 1)
+    sizes = torch.where(means > 0, means, 1.0)
+    if half_precision:
+        smallest, largest = 2.0**-24, torch.finfo(torch.float16).max
+        sizes = sizes.clamp(smallest, largest).half().to(values.dtype)
+    return sizes.repeat_interleave(size, 1)[:, :inputs].contiguous().view(values.shape)
+
+
+_group_sizes_apart = torch.library.custom_op("adaste::group_sizes", _group_sizes, mutates_args=())
+_group_sizes_apart.register_fake(lambda values, size, half_precision: values.new_empty(values.shape))
+
+
+@dataclass(frozen=True)
 class _Along(Scale):
     """A scale of weights that have their output channels elsewhere than along dimension 0."""
 
@@ -146,7 +192,7 @@ class Scaled(Estimator):
 
     Args:
         estimator: The inner method.
-        scale: The scale a: `Unit`, `FanIn` or `ChannelMean`.
+        scale: The scale a: `Unit`, `FanIn`, `ChannelMean` or `GroupMean`.
 
     Raises:
         ValueError: If `estimator` is no method of binary weights or `scale` is no scale.
@@ -167,6 +213,8 @@ class Scaled(Estimator):
         return self.estimator.latent(weight)
 
     def carry(self, latent: Tensor, weight: Tensor) -> Tensor:
+        if type(self.estimator).carry is Estimator.carry:
+            return latent  # measures no scale in vain
         return self.estimator.carry(latent, _unscale(weight, self._scale(latent)))
 
     def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
@@ -174,6 +222,8 @@ class Scaled(Estimator):
         return self.estimator.gradient(scale * grad, latent, _unscale(weight, scale))
 
     def settle(self, latent: Tensor, weight: Tensor) -> Tensor:
+        if type(self.estimator).settle is Estimator.settle:
+            return latent
         return self.estimator.settle(latent, _unscale(weight, self._scale(latent, carried=True)))
 
     def weight(self, latent: Tensor, previous: Tensor) -> Tensor:

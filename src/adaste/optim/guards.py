@@ -21,7 +21,8 @@ from torch.optim import Optimizer
 from adaste._util.checks import add_article, require, suggest
 from adaste._util.warnings import warn_user
 from adaste.estimators import Estimator
-from adaste.estimators.base import OutputAxis
+from adaste.estimators.base import FIRST, Oriented, OutputAxis
+from adaste.estimators.schedules import parts_of
 from adaste.optim.state import is_shard
 from adaste.optim.step import Part
 
@@ -239,25 +240,29 @@ def check_group(params: Sequence[Any], estimator: Any, averaging: Any, known: Ma
 def check_output_axes(group: Mapping[str, Any]) -> None:
     """Raise ValueError if the output channels of a new group's parameters cannot lie where it says."""
     params, axes = group["params"], group.get("output_axes")
-    if axes is None:
-        return
+    axes = [FIRST] * len(params) if axes is None else axes
     if len(axes) != len(params) or not all(isinstance(axis, OutputAxis) for axis in axes):
         raise ValueError(
             f"output_axes must be an adaste.OutputAxis for each of the {len(params)} parameters of the group, "
             f"got {axes!r}"
         )
+    estimator = group["estimator"]
+    measures = any(isinstance(part, Oriented) and not part.is_constant for part in parts_of(estimator))
     for place, (entry, axis) in enumerate(zip(params, axes, strict=True)):
         name, parameter = entry if isinstance(entry, tuple) else (f"parameter {place} of the group", entry)
         if not axis.fits(parameter.shape):
             raise ValueError(f"{name} cannot have its output channels along {axis}: its shape is {parameter.shape}")
-        estimator = group["estimator"]
-        oriented = estimator.on_parameter(0, 0, axis) != estimator.on_parameter(0, 0)
-        if oriented and is_shard(parameter) and any(part.is_shard() for part in parameter.placements):
+        if not (is_shard(parameter) and any(placement.is_shard() for placement in parameter.placements)):
+            continue
+        whole = "no rank holds all inputs of a channel, from which"
+        remedy = "would take its scale. Leave this layer out of fully_shard, or give it an estimator without a scale"
+        if estimator.on_parameter(0, 0, axis) != estimator.on_parameter(0, 0):
             raise ValueError(
-                f"{name} has its output channels along dimension {axis.dim} and is sharded: no rank holds all inputs "
-                f"of a channel, from which {estimator} would take its scale. Leave this layer out of fully_shard, or "
-                "give it an estimator without a scale"
+                f"{name} has its output channels along dimension {axis.dim} and is sharded: {whole} {estimator} "
+                f"{remedy}"
             )
+        if measures and parameter.dim() < 2:
+            raise ValueError(f"{name} is a sharded vector, which is a single channel: {whole} {estimator} {remedy}")
 
 
 def warn_of_vectors(groups: Sequence[Mapping[str, Any]]) -> None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from adaste.estimators import Estimator
 from adaste.estimators.base import OutputAxis
@@ -139,10 +139,22 @@ def _real_layer(name: str, weight: nn.Parameter, matrix: Matrix | None, trained:
 
 def _binary_layer(name: str, weight: nn.Parameter, estimator: Estimator, axis: OutputAxis) -> Layer:
     count, levels = weight.numel(), whole(weight.detach())
-    # A scale other than 1 is one float32 per layer or per output channel.
-    by_output = axis.outputs_first(levels)
-    sizes = by_output.abs().reshape(len(by_output), -1)[:, :1] if levels.ndim else levels.abs()
-    different = torch.unique(sizes)
-    scales = 0 if bool((different == 1).all()) else (1 if len(different) == 1 else len(sizes))
     positive = float((levels > 0).float().mean())
-    return Layer(name, tuple(weight.shape), 1, positive, 4 * count, math.ceil(count / 8) + 4 * scales)
+    by_output = axis.outputs_first(levels) if levels.ndim else levels.view(1)
+    scales = _scale_bytes(by_output.abs().reshape(len(by_output), -1))
+    return Layer(name, tuple(weight.shape), 1, positive, 4 * count, math.ceil(count / 8) + scales)
+
+
+def _scale_bytes(sizes: Tensor) -> int:
+    """Return the bytes of the scales of weights with these sizes (outputs, inputs of one).
+
+    Scales other than 1 are float32, one per layer, per output channel or per group of inputs; in groups they are
+    float16 if they all fit into it.
+    """
+    different = torch.unique(sizes)
+    if len(different) < 2:
+        return 0 if bool((different == 1).all()) else 4
+    # A group ends where the size changes in any channel: neighbours of equal size by chance are still two groups.
+    groups = 1 + int((sizes[:, 1:] != sizes[:, :-1]).any(0).sum())
+    fits = groups > 1 and torch.equal(different, different.half().to(different.dtype))
+    return len(sizes) * groups * (2 if fits else 4)

@@ -254,7 +254,7 @@ def _sizes_of(node: Weighted) -> str:
     row = int(np.argmax(np.any(sizes != sizes[:, :1], axis=1)))
     return (
         f"the weights of its output {row} have sizes from {sizes[row].min():.6g} to {sizes[row].max():.6g}, where one "
-        "bit needs a single size"
+        "bit needs a single size per output, which the scales Unit, FanIn and ChannelMean have and GroupMean has not"
     )
 
 

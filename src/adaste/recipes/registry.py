@@ -33,7 +33,7 @@ _CLASSES: tuple[type, ...] = (
     *(estimators.BinaryConnect, estimators.StraightThrough, estimators.FullPrecision),
     *(estimators.MirrorDescent, estimators.TanhMirror, estimators.SoftmaxMirror, estimators.PMF, estimators.ProxQuant),
     *(estimators.BayesBiNN, estimators.Bop, estimators.PARQ, estimators.BinaryRelax),
-    *(estimators.Scaled, estimators.Unit, estimators.FanIn, estimators.ChannelMean),
+    *(estimators.Scaled, estimators.Unit, estimators.FanIn, estimators.ChannelMean, estimators.GroupMean),
     *(models.ResNet, models.VGG, models.MLP),
     *(bases.SGD, bases.Adam, bases.AdamW, bases.RMSprop),
     *(augment.Crop, augment.CenterCrop, augment.Flip, augment.RandomResizedCrop),

@@ -1,0 +1,126 @@
+"""Compare a trained network with its GGUF files in llama.cpp: likelihoods, size and speed. Needs `make llama`.
+
+    python -m benchmarks.language.in_llama_cpp WEIGHTS.safetensors --record RUN.json --text FILE --output FILE.json
+
+WEIGHTS is what `study --weights` kept, RUN its record, from which the shape and the text's division are taken. The F16
+file has random weights of the same shape: time and size do not depend on them.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import adaste
+from adaste._util.files import write_atomically
+from adaste.runs.environment import environment
+from benchmarks.language.llama import Llama, Shape, to_hugging_face
+from benchmarks.language.recipe import Recipe
+from benchmarks.language.train import read_text
+from benchmarks.language.weights import load_weights
+
+HERE = Path(__file__).parent
+HOME = HERE.parents[1] / ".venv" / "llama"
+"""Where `make llama` installs llama.cpp."""
+
+
+def is_installed() -> bool:
+    """Return whether node and node-llama-cpp are there."""
+    return shutil.which("node") is not None and (HOME / "node_modules" / "node-llama-cpp").exists()
+
+
+def ask(
+    path: Path,
+    sequences: Sequence[Sequence[int]] = (),
+    texts: Sequence[str] = (),
+    *,
+    generate: int = 0,
+    threads: int = 1,
+) -> dict[str, Any]:
+    """Return what llama.cpp makes of a file.
+
+    Args:
+        path: The GGUF file.
+        sequences: Tokens; the log-likelihood of all but the first of each is returned as "likelihoods".
+        texts: Texts whose "tokens" are returned, and the "texts" that these spell.
+        generate: The number of tokens to generate, which takes "seconds".
+        threads: Of the computation.
+    """
+    question = {"path": str(path), "sequences": sequences, "texts": texts, "generate": generate, "threads": threads}
+    command = ["node", str(HERE / "llama_cpp.mjs"), str(HOME)]
+    done = subprocess.run(command, input=json.dumps(question), capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"llama.cpp failed on {path}: {done.stderr.strip()}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@torch.no_grad()
+def log_likelihoods(model: Any, sequences: Tensor) -> Tensor:
+    """Return those of all tokens but the first, as torch computes them in float32."""
+    rows = [model(some).logits[:, :-1].log_softmax(-1) for some in sequences.split(8)]
+    return torch.cat(rows).gather(-1, sequences[:, 1:, None])[..., 0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("weights", type=Path, help="the network, from study --weights")
+    parser.add_argument("--record", type=Path, required=True, help="the record of its run")
+    parser.add_argument("--text", type=Path, required=True, help="the text of the run")
+    parser.add_argument("--output", type=Path, required=True, help="the record to write")
+    parser.add_argument("--gguf", type=Path, help="keep the one-bit file here")
+    parser.add_argument("--sequences", type=int, default=64, help="sequences of the measured text to compare")
+    parser.add_argument("--generate", type=int, default=200, help="tokens to generate in each round")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds, in which the files take turns")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    recipe = Recipe(**json.loads(arguments.record.read_text())["recipe"])
+    text = read_text(arguments.text, recipe, torch.device("cpu"))
+    fields = ("layers", "width", "heads", "intermediate", "context", "dropout")
+    network = Llama(Shape(text.tokens, **{name: getattr(recipe, name) for name in fields}))
+    load_weights(arguments.weights, network)
+    model = to_hugging_face(network)
+
+    one_bit = arguments.gguf or arguments.output.with_suffix(".gguf")
+    real = arguments.output.with_suffix(".f16.gguf")
+    adaste.export_gguf(model, text.characters, one_bit)
+    real_weights = Llama(network.shape)  # the same shape, whose matrices nothing can take for binary
+    adaste.export_gguf(to_hugging_face(real_weights), text.characters, real, float_layers="*")
+
+    length = recipe.context
+    sequences = text.measured[: arguments.sequences * length].long().view(-1, length)
+    wanted = log_likelihoods(model, sequences)
+    found = torch.tensor(ask(one_bit, sequences.tolist(), threads=arguments.threads)["likelihoods"])
+    seconds: dict[Path, list[float]] = {one_bit: [], real: []}
+    for _ in range(arguments.rounds):
+        for path, taken in seconds.items():
+            taken.append(ask(path, generate=arguments.generate, threads=arguments.threads)["seconds"])
+    rates = {path: [arguments.generate / each for each in taken] for path, taken in seconds.items()}
+    record = {
+        "run": arguments.record.name,
+        "tokens_compared": wanted.numel(),
+        "nats_torch": -float(wanted.mean()),
+        "nats_llama_cpp": -float(found.mean()),
+        "bytes_q1_0": one_bit.stat().st_size,
+        "bytes_f16": real.stat().st_size,
+        "generated": arguments.generate,
+        "rounds": arguments.rounds,
+        "threads": arguments.threads,
+        "tokens_per_second_q1_0": {"median": statistics.median(rates[one_bit]), "most": max(rates[one_bit])},
+        "tokens_per_second_f16": {"median": statistics.median(rates[real]), "most": max(rates[real])},
+        "environment": environment(torch.device("cpu")),
+    }
+    write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+    real.unlink()
+    print(json.dumps({name: value for name, value in record.items() if name != "environment"}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Train the language models of a study file, several at once on one GPU, and write a record of each.
+
+    python -m benchmarks.language.study benchmarks/language/studies/1-rates.json --text tinyshakespeare.txt --minutes 8
+
+A study is JSON: {"runs": [RECIPE, ...]} with the fields of `Recipe`; a list in the place of a value stands for one run
+with each. Runs whose record is in the output folder are skipped, so that a study goes on where it was stopped. No run
+is started that would not end in time, but for the first ones, whose length nobody knows; a run that is not through in
+time is given up, or with --checkpoints saved and continued the next time. Nothing is loaded from the net.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from adaste import NonFiniteGradientError
+from adaste._util.files import write_atomically
+from adaste.runs.study.processes import shared_gpu
+from benchmarks.language.recipe import Recipe
+from benchmarks.language.train import Run, read_text
+
+FIELDS = {field.name for field in dataclasses.fields(Recipe)}
+
+
+def recipes_in(study: dict[str, Any]) -> list[Recipe]:
+    """Return the recipes of a study in order, each once."""
+    found: dict[Recipe, None] = {}
+    for row in study["runs"]:
+        unknown = sorted(row.keys() - FIELDS)
+        if unknown:
+            raise ValueError(f"a recipe has no {', '.join(unknown)}; it has {', '.join(sorted(FIELDS))}")
+        choices = [value if isinstance(value, list) else [value] for value in row.values()]
+        for values in itertools.product(*choices):
+            found[Recipe(**dict(zip(row, values, strict=True)))] = None
+    return list(found)
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write a record as the files of results/language are: one line per measurement."""
+    curve = ",\n  ".join(json.dumps(row) for row in record.get("curve", []))
+    rest = json.dumps({**record, "curve": "CURVE"}, indent=1)
+    write_atomically(path, (rest.replace('"CURVE"', f"[\n  {curve}\n ]") + "\n").encode())
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """How a process trains the runs it is given.
+
+    Args:
+        text: The file.
+        output: The folder of records.
+        device: Where to train.
+        until: When to stop, in seconds of `time.monotonic()`.
+        checkpoints: The folder of checkpoints; None for none.
+        weights: The folder where binary networks are kept; None for none.
+        at_once: The number of runs that share the device.
+    """
+
+    text: Path
+    output: Path
+    device: str
+    until: float
+    checkpoints: Path | None
+    weights: Path | None
+    at_once: int
+
+    def __call__(self, recipe: Recipe) -> str | None:
+        """Train one run and write its record; return what to tell, or None if it ran out of time."""
+        device, path = torch.device(self.device), self.output / f"{recipe.name}.json"
+        run = Run(recipe, read_text(self.text, recipe, device), device)
+        checkpoint = None if self.checkpoints is None else self.checkpoints / f"{recipe.name}.pt"
+        if checkpoint is not None and checkpoint.exists():
+            run.load(checkpoint)
+        try:
+            done = run.train(self.until)
+        except NonFiniteGradientError as error:
+            write_record(path, {**run.record(), "at_once": self.at_once, "problem": str(error)})
+            return f"diverged: {error}"
+        if not done:
+            if checkpoint is not None:
+                run.save(checkpoint)
+            return None
+        write_record(path, {**run.record(), "at_once": self.at_once})
+        if self.weights is not None:
+            from benchmarks.language.weights import save_weights
+
+            with run.optimizers.latents.binarized(run.network):
+                save_weights(self.weights / f"{recipe.name}.safetensors", run.network)
+        best, last = min(run.curve, key=lambda row: row["measured"]), run.curve[-1]
+        return f"{best['measured']:.4f} at {best['iteration']:.0f}, last {last['measured']:.4f}, {run.seconds:.0f} s"
+
+
+def _set_threads(count: int) -> None:
+    torch.set_num_threads(count)
+
+
+def train_all(left: list[Recipe], job: Job, says: Callable[[str], None]) -> list[Recipe]:
+    """Train recipes in order, several at once, as long as there is time; return those that failed."""
+    waiting, running = iter(left), dict[Future[str | None], tuple[Recipe, float]]()
+    paces: list[float] = []
+    failed: list[Recipe] = []
+    threads = max(1, (os.cpu_count() or 1) // job.at_once)
+    context = get_context("spawn")
+    with ProcessPoolExecutor(job.at_once, context, initializer=_set_threads, initargs=(threads,)) as pool:
+        while True:
+            for recipe in _in_time(waiting, paces, job, room=job.at_once - len(running)):
+                running[pool.submit(job, recipe)] = recipe, time.monotonic()
+            if not running:
+                return failed
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                recipe, started = running.pop(future)
+                took = time.monotonic() - started
+                try:
+                    told = future.result()
+                except BrokenProcessPool:
+                    raise
+                except Exception as error:  # one run that cannot be trained does not end the others
+                    told = f"failed with {type(error).__name__}: {error}"
+                    failed.append(recipe)
+                else:
+                    if told is not None:
+                        paces.append(took / recipe.iterations)
+                says(f"{recipe.name}: {told or 'not through in time'} ({took:.0f} s with start)")
+
+
+def _in_time(waiting: Iterator[Recipe], paces: list[float], job: Job, room: int) -> Iterator[Recipe]:
+    """Yield as many recipes as there is room for that should end in time."""
+    for recipe in itertools.islice(waiting, room):
+        expected = recipe.iterations * median(paces) if paces else 0.0
+        if time.monotonic() + (0.0 if job.checkpoints else expected) < job.until:
+            yield recipe
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path, help="the study file")
+    parser.add_argument("--text", type=Path, required=True, help="the text")
+    parser.add_argument("--output", type=Path, default=Path("results/language"), help="the folder of records")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="the time to train")
+    parser.add_argument("--at-once", type=int, default=4, help="runs that share the device")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--checkpoints", type=Path, help="keep runs that are not through here, and continue them")
+    parser.add_argument("--weights", type=Path, help="keep the networks of runs here")
+    parser.add_argument("--dry-run", action="store_true", help="list what is left")
+    arguments = parser.parse_args()
+    until = time.monotonic() + 60 * arguments.minutes
+    recipes = recipes_in(json.loads(arguments.study.read_text()))
+    for folder in (arguments.output, arguments.checkpoints, arguments.weights):
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    left = [recipe for recipe in recipes if not (arguments.output / f"{recipe.name}.json").exists()]
+    print(f"{len(recipes) - len(left)} of {len(recipes)} runs have a record", flush=True)
+    if arguments.dry_run:
+        print("\n".join(recipe.name for recipe in left))
+        return
+    job = Job(
+        arguments.text,
+        arguments.output,
+        arguments.device,
+        until,
+        arguments.checkpoints,
+        arguments.weights,
+        arguments.at_once,
+    )
+    says = lambda line: print(line, flush=True)  # noqa: E731
+    with shared_gpu(says) as variables:
+        os.environ.update(variables)
+        failed = train_all(left, job, says)
+    done = sum((arguments.output / f"{recipe.name}.json").exists() for recipe in recipes)
+    print(f"{done} of {len(recipes)} runs have a record now", flush=True)
+    if failed:
+        raise SystemExit(f"{len(failed)} runs failed, see above")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""The study of language models: its network is Hugging Face's, its runs resume exactly, its records are whole."""
+
+import json
+import lzma
+import sys
+import zipfile
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import adaste
+from benchmarks.language import choose, corpus, in_llama_cpp, study, train
+from benchmarks.language.llama import Llama, Shape, to_hugging_face
+from benchmarks.language.recipe import Muon, Recipe, orthogonal
+from benchmarks.language.train import Run, Text, measure, read_text
+from benchmarks.language.weights import load_weights, save_weights
+from support.pages import ROOT
+
+pytestmark = pytest.mark.slow
+
+CPU = torch.device("cpu")
+TINY = Recipe(
+    method="straight-through",
+    scale="group",
+    iterations=12,
+    every=4,
+    warm_up=2,
+    layers=1,
+    width=128,
+    heads=2,
+    intermediate=128,
+    context=16,
+    batch=4,
+)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("the cat sat on the mat, the dog ran.\n" * 60)
+    return path
+
+
+def run_of(recipe: Recipe, text: Path) -> Run:
+    return Run(recipe, read_text(text, recipe, CPU), CPU)
+
+
+def test_the_network_is_hugging_faces_llama() -> None:
+    pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    network = Llama(Shape(tokens=31, layers=2, width=64, heads=4, intermediate=96, context=24)).eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+        tokens = torch.randint(0, 31, (3, 20))
+        torch.testing.assert_close(network(tokens), to_hugging_face(network)(tokens).logits, rtol=1e-4, atol=1e-4)
+
+
+def test_muon_makes_the_steps_of_torchs() -> None:
+    if not hasattr(torch.optim, "Muon"):
+        pytest.skip("this version of torch has no Muon")
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(8, 8), (16, 8), (8, 8), (8, 24)]
+    start = [torch.randn(shape, generator=generator) for shape in shapes]
+    mine, its = ([torch.nn.Parameter(each.clone()) for each in start] for _ in range(2))
+    optimizers = Muon(mine, lr=0.02, weight_decay=0.1), torch.optim.Muon(its, lr=0.02, weight_decay=0.1)
+    for _ in range(4):
+        for one, other in zip(mine, its, strict=True):
+            one.grad = torch.randn(one.shape, generator=generator)
+            other.grad = one.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for one, other, first in zip(mine, its, start, strict=True):
+        assert (one - other).norm() < 0.01 * (other - first).norm(), "both round to bfloat16"
+
+
+def test_orthogonal_matrices_have_singular_values_near_one() -> None:
+    for shape in ((2, 6, 6), (1, 4, 10), (1, 10, 4)):
+        made = orthogonal(torch.randn(shape, generator=torch.Generator().manual_seed(1)))
+        values = torch.linalg.svdvals(made.float())
+        assert made.shape == shape and values.min() > 0.5 and values.max() < 1.3
+
+
+def test_a_text_is_divided_without_overlap(text: Path) -> None:
+    content = text.read_bytes()
+    held_out, whole = (read_text(text, replace(TINY, held_out=held), CPU) for held in (True, False))
+    assert whole.characters is not None
+    assert whole.tokens == len(set(content)) + 1
+    spelled = "".join(whole.characters[token] for token in torch.cat((whole.train, whole.measured)).tolist())
+    assert spelled.encode() == content
+    assert len(whole.train) == int(0.9 * len(content))
+    assert torch.equal(torch.cat((held_out.train, held_out.measured)), whole.train)
+    as_bytes = read_text(text, replace(TINY, vocabulary="bytes"), CPU)
+    assert (as_bytes.tokens, bytes(as_bytes.train[:7].tolist())) == (256, content[:7])
+    text.with_suffix(".xz").write_bytes(lzma.compress(content))
+    assert torch.equal(read_text(text.with_suffix(".xz"), TINY, CPU).train, held_out.train)
+
+
+def test_a_measurement_is_the_mean_over_all_whole_sequences(text: Path) -> None:
+    torch.manual_seed(0)
+    network = Llama(Shape(tokens=5, layers=1, width=32, heads=2, intermediate=32, context=4, dropout=0.5))
+    tokens = torch.randint(0, 5, (15,))
+    found = measure(network, tokens, batch=2)
+    with torch.no_grad():
+        network.eval()
+        losses = []
+        for first in (0, 4, 8):  # a fourth sequence lacks its last token
+            logs = network(tokens[None, first : first + 4]).log_softmax(-1)[0]
+            losses += [-float(logs[place, tokens[first + place + 1]]) for place in range(4)]
+    assert found == pytest.approx(sum(losses) / 12, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"method": "full-precision", "scale": "none", "decay": 0.1},
+        {"base": "muon", "scale": "channel"},
+        {"method": "adaste", "scale": "fan-in", "base": "own", "rate": 1.0},
+        {"method": "adaste-printed", "scale": "fan-in", "base": "own", "rate": 1.0},
+        {"method": "parq"},
+    ],
+    ids=str,
+)
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(
+    changes: dict, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train, "LOOK", 3)
+    recipe = replace(TINY, **changes)
+    whole = run_of(recipe, text)
+    assert whole.train()
+    first = run_of(recipe, text)
+    assert not first.train(until=0.0) and first.iteration == 3
+    first.save(tmp_path / "checkpoint.pt")
+    second = run_of(recipe, text)
+    second.load(tmp_path / "checkpoint.pt")
+    assert second.train()
+    assert second.curve == whole.curve and [row["iteration"] for row in whole.curve] == [4, 8, 12]
+    for one, other in zip(whole.network.parameters(), second.network.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_run_learns(text: Path) -> None:
+    run = run_of(replace(TINY, iterations=120, every=40, rate=3e-3), text)
+    run.train()
+    losses = [row["measured"] for row in run.curve]
+    assert losses[0] > losses[-1] and losses[-1] < 2.2
+    record = run.record()
+    assert record["best"]["measured"] == min(losses)
+    assert record["binary"] == 4 * 128**2 + 3 * 128**2
+
+
+def test_rates_rise_along_a_line_and_fall_to_zero() -> None:
+    recipe = replace(TINY, warm_up=10, iterations=110)
+    factors = [recipe.rate_factor(iteration) for iteration in range(111)]
+    assert factors[0] == pytest.approx(1 / 11) and max(factors) == factors[10] == 1
+    assert factors[60] == pytest.approx(0.5) and factors[110] == pytest.approx(0)
+
+
+def test_binary_weights_survive_in_a_small_file(text: Path, tmp_path: Path) -> None:
+    run = run_of(TINY, text)
+    run.train()
+    with run.optimizers.latents.binarized(run.network):
+        save_weights(tmp_path / "network.safetensors", run.network)
+        wanted = {name: each.detach().clone() for name, each in run.network.named_parameters()}
+    again = Llama(run.network.shape)
+    load_weights(tmp_path / "network.safetensors", again)
+    for name, each in again.named_parameters():
+        binary = "proj" in name
+        assert torch.equal(each, wanted[name] if binary else wanted[name].half().float())
+    assert (tmp_path / "network.safetensors").stat().st_size < sum(each.numel() for each in wanted.values()) / 2
+
+
+def test_a_trained_network_becomes_a_gguf_file(text: Path, tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    run = run_of(TINY, text)
+    run.train()
+    with run.optimizers.latents.binarized(run.network):
+        adaste.export_gguf(to_hugging_face(run.network), run.text.characters, tmp_path / "model.gguf")
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "model.gguf").tensors}
+    assert kinds["blk.0.ffn_down.weight"] == "Q1_0" and kinds["token_embd.weight"] == "F16"
+
+
+def test_a_study_is_a_grid_and_its_files_are_read() -> None:
+    made = study.recipes_in(
+        {"runs": [{"method": "full-precision", "rate": [1e-3, 2e-3], "seed": [0, 1]}, {"method": "full-precision"}]}
+    )
+    assert len(made) == 4 and len({recipe.name for recipe in made}) == 4, "the last is one of the first"
+    for path in sorted((ROOT / "benchmarks" / "language" / "studies").glob("*.json")):
+        assert study.recipes_in(json.loads(path.read_text()))
+    for wrong in ({"method": "sgd"}, {"method": "adaste"}, {"method": "parq", "scale": "none"}, {"base": "lion"}):
+        with pytest.raises(ValueError, match="must be one of"):
+            study.recipes_in({"runs": [{"method": "full-precision", **wrong}]})
+    with pytest.raises(ValueError, match="a recipe has no learning_rate"):
+        study.recipes_in({"runs": [{"learning_rate": 1.0}]})
+
+
+def test_a_study_goes_on_where_it_was_stopped(text: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    shape = {name: getattr(TINY, name) for name in ("iterations", "every", "layers", "width", "context", "batch")}
+    plan = {"runs": [{"method": "parq", "scale": ["channel", "group"], "heads": 2, "intermediate": 128, **shape}]}
+    (tmp_path / "study.json").write_text(json.dumps(plan))
+    output = tmp_path / "records"
+
+    def start(*options: str) -> str:
+        arguments = ["study", str(tmp_path / "study.json"), "--text", str(text), "--output", str(output)]
+        monkeypatch.setattr(sys, "argv", [*arguments, "--device", "cpu", "--at-once", "2", *options])
+        study.main()
+        return capsys.readouterr().out
+
+    started = start("--minutes", "0", "--checkpoints", str(tmp_path / "kept"))
+    assert "0 of 2 runs have a record now" in started
+    told = start("--weights", str(tmp_path / "weights"), "--checkpoints", str(tmp_path / "kept"))
+    assert "2 of 2 runs have a record now" in told
+    names = [recipe.name for recipe in study.recipes_in(plan)]
+    record = json.loads((output / f"{names[0]}.json").read_text())
+    assert record["recipe"]["method"] == "parq" and len(record["curve"]) == 3
+    assert record["environment"]["torch"] == torch.__version__ and record["at_once"] == 2
+    assert sorted(path.stem for path in (tmp_path / "weights").iterdir()) == sorted(names)
+    assert "2 of 2 runs have a record\n" in start("--dry-run")
+
+
+def test_a_run_that_fails_does_not_end_the_others(text: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    shape = {name: getattr(TINY, name) for name in ("every", "layers", "width", "heads", "intermediate", "batch")}
+    plan = {"runs": [{"method": "parq", "scale": "group", "iterations": 4, "context": [10_000, 16], **shape}]}
+    (tmp_path / "study.json").write_text(json.dumps(plan))
+    arguments = ["study", str(tmp_path / "study.json"), "--text", str(text), "--output", str(tmp_path / "records")]
+    monkeypatch.setattr(sys, "argv", [*arguments, "--device", "cpu", "--at-once", "1"])
+    with pytest.raises(SystemExit, match="1 runs failed"):
+        study.main()
+    told = capsys.readouterr().out
+    assert "failed with ValueError: both parts of the text must be longer" in told
+    assert "1 of 2 runs have a record now" in told
+
+
+def test_a_text_that_is_too_short_for_a_sequence_is_an_error() -> None:
+    short = Text(torch.zeros(10, dtype=torch.uint8), torch.zeros(40, dtype=torch.uint8), 3, "", None)
+    with pytest.raises(ValueError, match="context"):
+        Run(TINY, short, CPU)
+
+
+def test_a_corpus_has_every_module_once_in_an_order_that_does_not_depend_on_packages(tmp_path: Path) -> None:
+    modules = {"a/one.py": b"x = 1\n" * 50, "a/two.py": b"y = 2\n" * 50, "a/same.py": b"x = 1\n" * 50}
+    others = {
+        "a/short.py": b"z\n",
+        "a/data.txt": b"t" * 300,
+        "a/latin.py": b"\xe9" * 300,
+        "a/long.py": b"w\n" * 150_000,
+    }
+    for name, files in (("first.whl", modules | others), ("second.whl", dict(reversed(modules.items())))):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for path, content in files.items():
+                archive.writestr(path, content)
+    built = [corpus.build(corpus.modules_in([tmp_path / name])) for name in ("first.whl", "second.whl")]
+    assert built[0] == built[1]
+    assert sorted(built[0].split(b"\xff")) == sorted([b"", modules["a/one.py"], modules["a/two.py"]])
+
+
+def test_a_network_is_compared_with_its_files_in_llama_cpp(text: Path, tmp_path: Path, monkeypatch) -> None:
+    if not in_llama_cpp.is_installed():
+        pytest.skip("node-llama-cpp is not installed: make llama")
+    run = run_of(replace(TINY, iterations=40, every=40), text)
+    run.train()
+    study.write_record(tmp_path / "run.json", run.record())
+    with run.optimizers.latents.binarized(run.network):
+        save_weights(tmp_path / "network.safetensors", run.network)
+    arguments = [str(tmp_path / "network.safetensors"), "--record", str(tmp_path / "run.json"), "--text", str(text)]
+    output = tmp_path / "compared.json"
+    options = ["--output", str(output), "--sequences", "8", "--generate", "20", "--rounds", "1"]
+    monkeypatch.setattr(sys, "argv", ["in_llama_cpp", *arguments, *options])
+    in_llama_cpp.main()
+    record = json.loads(output.read_text())
+    assert record["nats_llama_cpp"] == pytest.approx(record["nats_torch"], abs=0.01)
+    assert record["bytes_q1_0"] < record["bytes_f16"] and record["tokens_per_second_q1_0"]["median"] > 0
+
+
+def test_what_is_chosen_was_best_on_held_out_text(tmp_path: Path, monkeypatch, capsys) -> None:
+    def record(recipe: Recipe, losses: dict[int, float]) -> None:
+        curve = [{"iteration": iteration, "train": 1.0, "measured": loss} for iteration, loss in losses.items()]
+        best = min(curve, key=lambda row: row["measured"])
+        made = {"recipe": asdict(recipe), "curve": curve, "best": best}
+        study.write_record(tmp_path / f"{recipe.name}.json", made)
+
+    def chosen(what: str) -> list[Recipe]:
+        options = ["--records", str(tmp_path), "--output", str(tmp_path / "next" / "study.json"), "--methods", "1"]
+        monkeypatch.setattr(sys, "argv", ["choose", what, *options])
+        choose.main()
+        return study.recipes_in(json.loads((tmp_path / "next" / "study.json").read_text()))
+
+    (tmp_path / "next").mkdir()
+    real, bits = Recipe("full-precision", decay=0.1), Recipe("straight-through", "group")
+    for recipe in (real, bits, replace(bits, scale="channel")):
+        for rate, loss in ((1e-3, 2.0), (3e-3, 1.9), (1e-2, 2.1)):
+            worse = 0.1 * (recipe.scale == "channel")
+            record(replace(recipe, rate=rate, iterations=1000), {500: 3.0, 1000: loss + worse})
+    long = chosen("rates")
+    assert [(each.scale, each.rate, each.iterations) for each in long] == [
+        ("none", 3e-3, 5000),
+        ("group", 3e-3, 5000),
+        ("channel", 3e-3, 5000),
+    ]
+    assert all(each.held_out and each.every == 250 for each in long) and long[0].decay == 0.1
+    for recipe, best in zip(long, (1.5, 1.6, 1.55), strict=True):
+        record(recipe, {2500: best, 5000: best + 0.1})
+    final = chosen("final")
+    assert {(each.method, each.scale) for each in final} == {
+        ("full-precision", "none"),
+        ("straight-through", "channel"),
+    }
+    assert len(final) == 6 and not any(each.held_out for each in final)
+    for recipe in final:
+        record(recipe, {2500: 1.7 + 0.1 * recipe.seed, 5000: 1.0})
+    monkeypatch.setattr(sys, "argv", ["choose", "table", "--records", str(tmp_path)])
+    choose.main()
+    told = capsys.readouterr().out
+    assert "| straight-through | channel | adamw | 2500 | 1.8000 ± 0.1000 | 3 |" in told
+    assert "| straight-through | group | adamw | 0.003 | 0 | 5000 | 1.6000 | 2500 | 1.7000 |" in told
