@@ -16,7 +16,8 @@ PATH=$(dirname "$python"):$PATH
 
 for target in "$@"; do
   compiler=(-G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/zig.cmake" -DZIG="$zig" -DTARGET="$target")
-  cmake -S . -B "build/$target" "${compiler[@]}" -DCMAKE_INSTALL_PREFIX="$folder/$target" >/dev/null
+  cmake -S . -B "build/$target" "${compiler[@]}" -DCMAKE_INSTALL_PREFIX="$folder/$target" \
+    -DCMAKE_INSTALL_MESSAGE=NEVER >/dev/null
   cmake --build "build/$target" --target install -- --quiet
   for library in shared static; do
     cmake -S examples -B "build/$target/$library" "${compiler[@]}" -DLIBRARY=$library \
