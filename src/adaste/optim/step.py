@@ -364,7 +364,7 @@ class EagerStep:
         else:
             slope = self._memory_for(part)
             slopes = torch.split(slope, SMALL)
-        _give([part], slope)
+        _give([part], slope.view(-1))
         if slope is not grad:
             self._slopes[part.slot] = slope, ref(cast("Tensor", part.owner.grad))
         for weight, latent, gradient, average, own in zip(*split, slopes, strict=False):
