@@ -65,6 +65,7 @@ class Job:
         checkpoints: The folder of checkpoints; None for none.
         weights: The folder where binary networks are kept; None for none.
         at_once: The number of runs that share the device.
+        plain: Whether steps on a GPU are made without compiler and CUDA graph.
     """
 
     text: Path
@@ -74,11 +75,12 @@ class Job:
     checkpoints: Path | None
     weights: Path | None
     at_once: int
+    plain: bool = False
 
     def __call__(self, recipe: Recipe) -> str | None:
         """Train one run and write its record; return what to tell, or None if it ran out of time."""
         device, path = torch.device(self.device), self.output / f"{recipe.name}.json"
-        run = Run(recipe, read_text(self.text, recipe, device), device)
+        run = Run(recipe, read_text(self.text, recipe, device), device, plain=self.plain)
         checkpoint = None if self.checkpoints is None else self.checkpoints / f"{recipe.name}.pt"
         if checkpoint is not None and checkpoint.exists():
             run.load(checkpoint)
@@ -152,6 +154,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--checkpoints", type=Path, help="keep runs that are not through here, and continue them")
     parser.add_argument("--weights", type=Path, help="keep the networks of runs here")
+    parser.add_argument("--plain", action="store_true", help="steps on a GPU without compiler and CUDA graph")
     parser.add_argument("--dry-run", action="store_true", help="list what is left")
     arguments = parser.parse_args()
     until = time.monotonic() + 60 * arguments.minutes
@@ -172,6 +175,7 @@ def main() -> None:
         arguments.checkpoints,
         arguments.weights,
         arguments.at_once,
+        arguments.plain,
     )
     says = lambda line: print(line, flush=True)  # noqa: E731
     with shared_gpu(says) as variables:

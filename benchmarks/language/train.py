@@ -111,9 +111,10 @@ class Run:
         recipe: What determines it.
         text: What it learns.
         device: Where.
+        plain: On a GPU: make steps as on a CPU, without compiler and CUDA graph.
     """
 
-    def __init__(self, recipe: Recipe, text: Text, device: torch.device) -> None:
+    def __init__(self, recipe: Recipe, text: Text, device: torch.device, *, plain: bool = False) -> None:
         shorter = min(len(text.train), len(text.measured))
         if shorter <= recipe.context:
             raise ValueError(f"both parts of the text must be longer than the context {recipe.context}, got {shorter}")
@@ -127,9 +128,9 @@ class Run:
         self.curve: list[dict[str, float]] = []
         self._total = torch.zeros((), device=device)
         self._offsets = torch.arange(recipe.context + 1, device=device)
-        on_gpu = device.type == "cuda"
-        self._loss = compiled_loss() if on_gpu else loss_of
-        self._step = CudaGraphed(self._make_step, device) if on_gpu else self._make_step
+        graphed = device.type == "cuda" and not plain
+        self._loss = compiled_loss() if graphed else loss_of
+        self._step = CudaGraphed(self._make_step, device) if graphed else self._make_step
 
     def train(self, until: float = math.inf) -> bool:
         """Train to the end, or until `time.monotonic()` is past `until`; return whether it is the end."""
