@@ -93,7 +93,8 @@ def test_value_is_the_documented_formula(schedule, step):
 @given(schedules, st.integers(0, 500))
 def test_value_at_a_step_in_a_tensor_is_the_one_at_the_integer(schedule, step):
     in_a_tensor = schedule.at(torch.tensor(step))
-    assert float(in_a_tensor) == pytest.approx(schedule.at(step), rel=1e-6, abs=1e-6)
+    largest = max(1.0, *map(abs, schedule.bounds()))  # float32 rounds values on the way as large as the ends
+    assert float(in_a_tensor) == pytest.approx(schedule.at(step), rel=1e-6, abs=1e-6 * largest)
 
 
 @modest
