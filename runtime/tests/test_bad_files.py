@@ -116,7 +116,7 @@ CONTENTS = {
     "producer": (described(producer=None), "'producer' of the description must be a string"),
     "overlap": (with_header(lambda h: h["t1.weight"].update(data_offsets=[1, 289])), "overlaps"),
     "format": (described(format="onnx"), "format must be 'adaste-packed', got 'onnx'"),
-    "version": (described(version=2), "version must be 1.*got 2"),
+    "version": (described(version=3), "version must be 1 or 2.*got 3"),
     "bit order": (described(bit_order="big"), "bit_order must be 'little'"),
     "unknown key": (described(extra=1), "unknown key 'extra'"),
     "output of nobody": (described(output="t99"), "'t99' is computed by no node"),
@@ -166,7 +166,7 @@ CONTENTS = {
     "convolution of a flat value": (spoiled(0, inputs=["t0"]), "is not computed before"),
     "add of two shapes": (spoiled(7, inputs=["t6", "t0"]), "must have one shape"),
     "concatenation of two sizes": (spoiled(8, inputs=["t7", "t0"]), "must differ in channels only"),
-    "affine": (spoiled(6, channels=3), "must have 3 channels, got 16"),
+    "affine": (spoiled(6, channels=3), r"must have 3 channels, got \(16, 6, 5\)"),
     "flatten with a key": (spoiled(9, relu=True), "unknown key 'relu'"),
 }
 

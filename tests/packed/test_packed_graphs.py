@@ -14,7 +14,7 @@ from adaste.packed.format import from_bytes, to_bytes
 from adaste.packed.graph import Graph
 from adaste.packed.nodes import Affine, Convolution, Epilogue, MaxPool, Relu
 from adaste.packed.pack import fold
-from support.packed_networks import RandomGraph, assert_same, computed, images_for, tiny_graph
+from support.packed_networks import RandomGraph, assert_same, computed, image_graph, images_for, tiny_graph
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "read_packed.py"
 
@@ -48,7 +48,7 @@ def test_a_network_comes_back_from_its_file_to_the_last_bit(seed, steps):
 def test_folding_changes_the_nodes_and_not_the_logits(seed, steps):
     graph = RandomGraph(seed, traced=True).graph(steps)
     nodes = fold(graph.nodes, graph.output)
-    folded = Graph(input_shape=graph.input_shape, producer="a test", nodes=nodes, output=graph.output)
+    folded = image_graph(input_shape=graph.input_shape, producer="a test", nodes=nodes, output=graph.output)
     assert len(nodes) <= len(graph.nodes)
     assert_same(computed(folded, images_for(graph)), computed(graph, images_for(graph)))
 
@@ -112,7 +112,7 @@ def test_a_scale_passes_a_max_pool_only_where_it_does_not_turn_the_order_round(s
     nodes = fold(graph.nodes, graph.output)
     assert [node.op for node in nodes] == ops
     assert [node.relu for node in nodes if isinstance(node, Epilogue)].count(True) == 1
-    folded = Graph(input_shape=(1, 4, 4), producer="a test", nodes=nodes, output=graph.output)
+    folded = image_graph(input_shape=(1, 4, 4), producer="a test", nodes=nodes, output=graph.output)
     assert_same(computed(folded, images_for(graph, 20)), computed(graph, images_for(graph, 20)))
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from adaste.estimators.maps import sign
-from adaste.packed.graph import INPUT, Graph
+from adaste.packed.graph import INPUT, LOGITS, Graph, Input, Output
 from adaste.packed.nodes import (
     OPERATIONS,
     Add,
@@ -127,9 +127,25 @@ def images_for(graph: Graph, count: int = 2, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((count, *graph.input_shape)).astype(np.float32)
 
 
+def image_graph(
+    *,
+    input_shape: Shape,
+    nodes: tuple[Node, ...],
+    output: str,
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
+    producer: str = "a test",
+    **facts: Any,
+) -> Graph:
+    """A network from images to logits, as version 1 of the file has them."""
+    given = Input(shape=input_shape, mean=mean, std=std)
+    result = Output(name=LOGITS, value=output)
+    return Graph(inputs=(given,), results=(result,), nodes=nodes, producer=producer, **facts)
+
+
 def tiny_graph() -> Graph:
     """The smallest network with a bit of everything that a file has."""
-    return Graph(
+    return image_graph(
         input_shape=(1, 2, 2),
         mean=(0.5,),
         std=(0.25,),
@@ -180,7 +196,7 @@ class RandomGraph:
         self.put(Flatten(inputs=(last,), output=self.name()))
         features = self.shapes[self.name_before()][0]
         self.put(self.layer(Linear, self.name_before(), (5, features), out_features=5, in_features=features))
-        return Graph(
+        return image_graph(
             input_shape=self.shapes[INPUT], producer="a test", nodes=tuple(self.nodes), output=self.name_before()
         )
 

@@ -13,17 +13,23 @@ FEWEST = 20
 
 
 def latencies(network: Network, batch: int, seconds: float) -> NDArray[np.float64]:
-    """Seconds of single calls with `batch` random images, for `seconds` in all, after a few to warm up."""
+    """Seconds of single calls with `batch` random inputs, for `seconds` in all, after a few to warm up."""
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}")
-    images = np.random.default_rng(0).standard_normal((batch, *network.input_shape), dtype=np.float32)
+    random = np.random.default_rng(0)
+    inputs = {
+        name: random.standard_normal((batch, *shape), dtype=np.float32)
+        if network.input_types[name] == "float32"
+        else np.zeros((batch, *shape), np.int32)
+        for name, shape in network.input_shapes.items()
+    }
     for _ in range(3):
-        network(images)
+        network(**inputs)
     times: list[float] = []
     started = time.perf_counter()
     while len(times) < FEWEST or time.perf_counter() - started < seconds:
         before = time.perf_counter()
-        network(images)
+        network(**inputs)
         times.append(time.perf_counter() - before)
     return np.array(times)
 

@@ -107,6 +107,8 @@ def _seen(network: Network, path: Path) -> NDArray[np.float32]:
         found = network(images)
     except (ValueError, MemoryError) as error:  # which know of no file
         raise ValueError(f"{path}: {error}") from None
+    if isinstance(found, dict):
+        raise ValueError(f"{path}: the network gives {', '.join(found)}, not one row of numbers for each image")
     if not np.isfinite(found).all():
         raise ValueError(f"{path}: the outputs are not finite: its numbers are too large for the network")
     return found
@@ -176,8 +178,20 @@ def description(facts: dict[str, Any]) -> str:
     return "\n".join(
         [
             printable(f"{facts['file']}: {facts['bytes']:,} bytes, written by {facts['producer']}"),
-            f"  input    {_sides(facts['input_shape'])}, bytes become {normalised}",
-            f"  outputs  {facts['outputs']}{names}",
+            *(
+                [
+                    f"  input    {_sides(facts['input_shape'])}, bytes become {normalised}",
+                    f"  outputs  {facts['outputs']}{names}",
+                ]
+                if "input_shape" in facts
+                else [
+                    *(
+                        f"  input    {printable(n)}: {p['type']} {_sides(p['shape'])}"
+                        for n, p in facts["inputs"].items()
+                    ),
+                    *(f"  output   {printable(n)}: {_sides(shape)}" for n, shape in facts["results"].items()),
+                ]
+            ),
             f"  recipe   {'not said' if facts['recipe'] is None else printable(facts['recipe'])}",
             f"  weights  {facts['binary_weights']:,} of 1 bit, {facts['float_weights']:,} of 32 bits",
             *("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows),
@@ -191,7 +205,7 @@ def _row(node: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _sides(shape: Sequence[int]) -> str:
-    return " x ".join(map(str, shape))
+    return " x ".join(map(str, shape)) or "1"
 
 
 def _numbers(values: Sequence[float]) -> str:

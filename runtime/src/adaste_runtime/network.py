@@ -41,13 +41,28 @@ class Network:
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of its images."""
+        """Channels, height and width of its images. A ValueError where it does not take images alone."""
         return self._network.input_shape
 
     @property
     def outputs(self) -> int:
-        """How many numbers it computes for an image."""
+        """How many numbers it computes for an image. A ValueError where these are not one row."""
         return self._network.outputs
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of its inputs by name, without the batch."""
+        return {name: tuple(shape) for name, _, shape, *_ in self._network.input_ports}
+
+    @property
+    def input_types(self) -> dict[str, str]:
+        """The types of its inputs by name: "float32", or "int32" for whole numbers from 0 on."""
+        return {name: kind for name, kind, *_ in self._network.input_ports}
+
+    @property
+    def output_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of its outputs by name, without the batch."""
+        return {name: tuple(shape) for name, _, shape, *_ in self._network.output_ports}
 
     @property
     def classes(self) -> list[str] | None:
@@ -95,11 +110,21 @@ class Network:
             }
             for op, output, shape, weights, binary, kernel in self._network.nodes
         ]
+        shapes: dict[str, Any] = (
+            {
+                "input_shape": list(self.input_shape),
+                "outputs": self.outputs,
+            }
+            if self._is_usual()
+            else {
+                "inputs": {name: {"type": kind, "shape": shape} for name, kind, shape, *_ in self._network.input_ports},
+                "results": {name: shape for name, _, shape, *_ in self._network.output_ports},
+            }
+        )
         return {
-            "input_shape": list(self.input_shape),
+            **shapes,
             "mean": self._network.mean or None,
             "std": self._network.std or None,
-            "outputs": self.outputs,
             "classes": self.classes,
             "recipe": self._network.recipe,
             "producer": self._network.producer,
@@ -108,18 +133,51 @@ class Network:
             "nodes": nodes,
         }
 
-    def __call__(self, images: NDArray[Any]) -> NDArray[np.float32]:
-        """The outputs (N, classes) for images.
+    def __call__(
+        self, *inputs: NDArray[Any], **named: NDArray[Any]
+    ) -> NDArray[np.float32] | dict[str, NDArray[np.float32]]:
+        """The output for a batch of inputs, by their places or names; a dict by name where there are several outputs.
 
-        images: float32 (N, channels, height, width), normalised as in training; or uint8 (N, height, width, channels),
-        which are normalised as the file says.
+        Images are float32 (N, channels, height, width), normalised as in training; or uint8 (N, height, width,
+        channels), which are normalised as the file says. Most networks take images alone and give (N, classes).
         """
         import numpy as np
 
-        batch = self._checked(images)
-        outputs = np.empty((len(batch), self.outputs), np.float32)
-        self._network.run(batch, outputs)
-        return outputs
+        ports = self._network.input_ports
+        given = {**dict(zip((port[0] for port in ports), inputs, strict=False)), **named}
+        if len(inputs) + len(named) != len(ports) or len(given) != len(ports) or any(p[0] not in given for p in ports):
+            names = ", ".join(port[0] for port in ports)
+            said = ", ".join(named) or "no names"
+            raise ValueError(f"the network takes {names}, got {len(inputs)} arrays and {said}")
+        arrays = [self._fitting(port[0], port[1], tuple(port[2]), given[port[0]]) for port in ports]
+        count = len(arrays[0])
+        if any(len(array) != count for array in arrays):
+            raise ValueError(f"all inputs must have one batch, got {[len(array) for array in arrays]}")
+        outputs = [np.empty((count, *port[2]), np.float32) for port in self._network.output_ports]
+        self._network.compute(arrays, outputs)
+        if len(outputs) == 1:
+            return outputs[0]
+        return {port[0]: output for port, output in zip(self._network.output_ports, outputs, strict=True)}
+
+    def _fitting(self, name: str, kind: str, shape: tuple[int, ...], given: Any) -> NDArray[Any]:
+        """An input as the network takes it: whole numbers of any type become int32."""
+        import numpy as np
+
+        if kind == "float32" and len(shape) == 3:
+            return self._checked(given, shape, "images" if self._is_usual() else name)
+        array = np.asarray(given)
+        wanted = f"{name} must be {'whole numbers' if kind == 'int32' else kind} (N, {', '.join(map(str, shape))})"
+        right = array.dtype.kind in "iu" if kind == "int32" else array.dtype == np.float32
+        if not right or array.ndim != len(shape) + 1 or array.shape[1:] != shape:
+            raise ValueError(f"{wanted}, got {array.dtype} {array.shape}")
+        if kind == "int32" and array.size and (array.min() < 0 or array.max() > 2**31 - 1):
+            raise ValueError(f"{wanted} from 0 to {2**31 - 1}, got {array.min()} to {array.max()}")
+        return np.ascontiguousarray(array, np.int32 if kind == "int32" else np.float32)
+
+    def _is_usual(self) -> bool:
+        """Whether it takes images alone and gives a row of numbers for each."""
+        (first, *more), (result, *others) = self._network.input_ports, self._network.output_ports
+        return not more and not others and (first[1], len(first[2]), len(result[2])) == ("float32", 3, 1)
 
     def run(self, images: Any, outputs: Any) -> None:
         """Compute the outputs for images into memory that is there, without numpy.
@@ -130,7 +188,7 @@ class Network:
         Both are anything with the buffer protocol (a memoryview, a numpy array), without gaps.
         """
         batch, target = memoryview(images), memoryview(outputs)
-        self._check({"f": "float32", "B": "uint8"}.get(batch.format, batch.format), batch.shape or ())
+        _check({"f": "float32", "B": "uint8"}.get(batch.format, batch.format), batch.shape or (), self.input_shape)
         wanted = (len(batch), self.outputs)
         if target.format != "f" or target.shape != wanted or target.readonly:
             raise ValueError(f"outputs must be writable float32 {wanted}, got format {target.format!r} {target.shape}")
@@ -143,28 +201,32 @@ class Network:
 
         Images that are all of one colour are refused: they show no ranges.
         """
-        batch = self._checked(images)
+        batch = self._checked(images, self.input_shape)
         _refuse_one_colour(batch)
         self._network.calibrate(batch)
 
-    def _checked(self, images: NDArray[Any]) -> NDArray[Any]:
+    def _checked(self, images: NDArray[Any], sides: tuple[int, ...], name: str = "images") -> NDArray[Any]:
         import numpy as np
 
         array = np.asarray(images)
-        self._check(str(array.dtype), array.shape)
+        _check(str(array.dtype), array.shape, sides, name)
         return np.ascontiguousarray(array)
 
-    def _check(self, dtype: str, shape: tuple[int, ...]) -> None:
-        channels, height, width = self.input_shape
-        allowed = {"float32": (channels, height, width), "uint8": (height, width, channels)}
-        if dtype not in allowed or len(shape) != 4 or shape[1:] != allowed[dtype]:
-            raise ValueError(
-                f"images must be float32 (N, {channels}, {height}, {width})"
-                f" or uint8 (N, {height}, {width}, {channels}), got {dtype} {shape}"
-            )
-
     def __repr__(self) -> str:
-        return f"Network(input_shape={self.input_shape}, outputs={self.outputs}, threads={self.threads})"
+        if self._is_usual():
+            return f"Network(input_shape={self.input_shape}, outputs={self.outputs}, threads={self.threads})"
+        return f"Network(inputs={self.input_shapes}, outputs={self.output_shapes}, threads={self.threads})"
+
+
+def _check(dtype: str, shape: tuple[int, ...], sides: tuple[int, ...], name: str = "images") -> None:
+    """A ValueError unless a type and a shape are those of a batch of maps."""
+    channels, height, width = sides
+    allowed = {"float32": (channels, height, width), "uint8": (height, width, channels)}
+    if dtype not in allowed or len(shape) != 4 or shape[1:] != allowed[dtype]:
+        raise ValueError(
+            f"{name} must be float32 (N, {channels}, {height}, {width})"
+            f" or uint8 (N, {height}, {width}, {channels}), got {dtype} {shape}"
+        )
 
 
 def _refuse_one_colour(images: NDArray[Any]) -> None:

@@ -137,7 +137,7 @@ void adaste_input_shape(const adaste_network* network, int shape[3]) {
   guarded(-1, [&] {
     require_given(shape, "array of the shape");
     shape[0] = shape[1] = shape[2] = 0;
-    const adaste::Extent& input = image_network(network).input();
+    const adaste::Extent input = image_network(network).input();
     shape[0] = input.channels;
     shape[1] = input.height;
     shape[2] = input.width;

@@ -43,10 +43,8 @@ void load(adaste::Network* place, const nb::bytes& content, int threads, bool in
 nb::list nodes(const adaste::Network& network) {
   nb::list found;
   for (const adaste::NodeFacts& node : network.nodes()) {
-    const nb::tuple shape = node.extent.flat
-                                ? nb::make_tuple(node.extent.channels)
-                                : nb::make_tuple(node.extent.channels, node.extent.height, node.extent.width);
-    found.append(nb::make_tuple(node.op, node.output, shape, node.weights, node.binary, node.kernel));
+    found.append(
+        nb::make_tuple(node.op, node.output, nb::cast(node.shape.sides), node.weights, node.binary, node.kernel));
   }
   return found;
 }
@@ -54,7 +52,7 @@ nb::list nodes(const adaste::Network& network) {
 // The front allocates arrays of the right sizes; a wrong one must not reach memory that is not there.
 template <class Array>
 adaste::Images checked(const adaste::Network& network, const Array& images, const Outputs* outputs) {
-  const adaste::Extent& input = network.input();
+  const adaste::Extent input = network.input();
   const auto size = [](int side) { return static_cast<size_t>(side); };
   constexpr bool floats = std::is_same_v<Array, Floats>;
   const size_t wanted[3] = {size(floats ? input.channels : input.height), size(floats ? input.height : input.width),
@@ -74,6 +72,62 @@ void run(adaste::Network& network, const Array& images, const Outputs& outputs) 
   const adaste::Images batch = checked(network, images, &outputs);
   const nb::gil_scoped_release unlocked;
   network.run(batch, outputs.data());
+}
+
+// Name, type, shape, mean and std of every input or output.
+nb::list ports(const adaste::Network& network, const std::vector<adaste::Port>& all) {
+  nb::list found;
+  for (const adaste::Port& port : all) {
+    const adaste::Value& value = network.value_of(port);
+    found.append(nb::make_tuple(port.name, value.integer ? "int32" : "float32", nb::cast(value.shape.sides), port.mean,
+                                port.std));
+  }
+  return found;
+}
+
+using Anything = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using Output = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
+
+// Does an array have the batch and then these sides?
+template <class Array>
+bool fits(const Array& array, size_t count, const std::vector<int>& sides) {
+  bool same = array.ndim() == sides.size() + 1 && array.shape(0) == count;
+  for (size_t axis = 0; same && axis < sides.size(); ++axis)
+    same = array.shape(axis + 1) == static_cast<size_t>(sides[axis]);
+  return same;
+}
+
+// Inputs and outputs in the order of the ports; the front has made them fit.
+void compute(adaste::Network& network, const std::vector<Anything>& inputs, const std::vector<Output>& outputs) {
+  const auto& takes = network.input_ports();
+  const auto& gives = network.output_ports();
+  adaste::require(inputs.size() == takes.size() && outputs.size() == gives.size(), "a wrong number of arrays");
+  const size_t count = inputs[0].ndim() == 0 ? 0 : inputs[0].shape(0);
+  std::vector<adaste::Feed> feeds;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const adaste::Value& value = network.value_of(takes[i]);
+    const Anything& array = inputs[i];
+    std::vector<int> sides = value.shape.sides;
+    adaste::Feed feed{};
+    if (value.integer && array.dtype() == nb::dtype<int32_t>())
+      feed.integers = static_cast<const int32_t*>(array.data());
+    else if (!value.integer && array.dtype() == nb::dtype<float>())
+      feed.floats = static_cast<const float*>(array.data());
+    else if (!value.integer && sides.size() == 3 && array.dtype() == nb::dtype<uint8_t>())
+      feed.bytes = static_cast<const uint8_t*>(array.data()), sides = {sides[1], sides[2], sides[0]};
+    else
+      adaste::fail("input ", i, " has a wrong type");
+    adaste::require(fits(array, count, sides), "input ", i, " has a wrong shape");
+    feeds.push_back(feed);
+  }
+  std::vector<float*> targets;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    adaste::require(fits(outputs[i], count, network.value_of(gives[i]).shape.sides), "output ", i,
+                    " has a wrong shape");
+    targets.push_back(outputs[i].data());
+  }
+  const nb::gil_scoped_release unlocked;
+  network.run(feeds.data(), static_cast<int64_t>(count), targets.data());
 }
 
 template <class Array>
@@ -101,10 +155,13 @@ NB_MODULE(_runtime, module) {
       .def_prop_rw("ranges", &adaste::Network::ranges, &adaste::Network::set_ranges)
       .def_prop_ro("input_shape",
                    [](const adaste::Network& network) {
-                     const adaste::Extent& input = network.input();
+                     const adaste::Extent input = network.input();
                      return nb::make_tuple(input.channels, input.height, input.width);
                    })
       .def_prop_ro("outputs", &adaste::Network::outputs)
+      .def_prop_ro("input_ports", [](const adaste::Network& net) { return ports(net, net.input_ports()); })
+      .def_prop_ro("output_ports", [](const adaste::Network& net) { return ports(net, net.output_ports()); })
+      .def("compute", &compute, "inputs"_a.noconvert(), "outputs"_a.noconvert())
       .def_prop_ro("classes", &adaste::Network::classes)
       .def_prop_ro("mean", &adaste::Network::mean)
       .def_prop_ro("std", &adaste::Network::std)

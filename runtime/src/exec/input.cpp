@@ -1,5 +1,6 @@
 #include "exec/input.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -37,6 +38,12 @@ bool read_floats(int64_t pixels, int channels, const float* from, int64_t plane,
     float* place = to + channel;
     for (int64_t pixel = 0; pixel < pixels; ++pixel, place += channels) *place = from[pixel];
   }
+  return true;
+}
+
+bool read_integers(int64_t count, const int32_t* from, int most, float* to) {
+  if (!std::all_of(from, from + count, [most](int32_t number) { return number >= 0 && number < most; })) return false;
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   return true;
 }
 

@@ -52,9 +52,24 @@ Network::Network(const uint8_t* bytes, size_t size, const Options& options) : op
   if (options.threads == 0) options_.threads = std::min(usable_cores(), most_threads);
   graph_ = read_graph(bytes, size, options_.limits);
   signature_ = signature_of(graph_);
-  mean_.assign(graph_.mean.begin(), graph_.mean.end());
-  std_.assign(graph_.std.begin(), graph_.std.end());
-  plan_ = make_plan(graph_);
+  for (const Port& port : graph_.inputs) {
+    mean_.emplace_back(port.mean.begin(), port.mean.end());
+    std_.emplace_back(port.std.begin(), port.std.end());
+    most_tokens_.push_back(largest);
+  }
+  for (const Node& node : graph_.nodes)
+    if (node.op == Op::embedding) {
+      int& most = most_tokens_[static_cast<size_t>(node.inputs[0])];
+      most = std::min(most, node.start);
+    }
+  program_ = make_program(graph_, options_.limits);
+  std::vector<int> outputs;
+  for (const Port& port : graph_.outputs) {
+    const View& view = program_.values[static_cast<size_t>(port.value)];
+    outputs.push_back(view.buffer);
+    results_.emplace_back(view);
+  }
+  plan_ = make_plan(program_, outputs);
   check_memory();
   choose_kernels();
   prepare_weights();
@@ -73,18 +88,20 @@ void Network::choose_kernels() {
   const std::string forced = forced_kernel();
   size_t scratch = 0;
   size_t weights = 0;
-  for (Node& node : graph_.nodes) {
-    Step step{&node, nullptr, {}, {0, 0, true}, 0, 0};
-    if (node.op == Op::convolution) {
-      step.kernel = &choose_kernel(kernels_for(node, options_.int8), node.shape, forced);
-      scratch = std::max(scratch, step.kernel->scratch_bytes(node.shape));
-      weights += step.kernel->weight_bytes(node.shape);
-      require(scratch <= static_cast<size_t>(options_.limits.scratch_bytes), "the ", node.name, " -> '",
-              graph_.names[static_cast<size_t>(node.output)], "' needs more than ", options_.limits.scratch_bytes,
-              " bytes of scratch memory");
-      require(weights <= static_cast<size_t>(options_.limits.weight_bytes), "the network needs more than ",
-              options_.limits.weight_bytes, " bytes for its weights");
+  for (const Action& action : program_.actions) {
+    Step step{&action, nullptr, make_operation(action), {}, {0, 0, true}, 0, 0};
+    const Node& node = *action.node;
+    if (action.work == Work::node && node.op == Op::convolution) {
+      step.kernel = &choose_kernel(kernels_for(node, options_.int8), action.shape, forced);
+      scratch = std::max(scratch, step.kernel->scratch_bytes(action.shape));
+      weights += step.kernel->weight_bytes(action.shape);
     }
+    if (step.operation != nullptr) scratch = std::max(scratch, step.operation->scratch_bytes(1));
+    require(scratch <= static_cast<size_t>(options_.limits.scratch_bytes), "the ", node.name, " -> '",
+            graph_.names[static_cast<size_t>(node.output)], "' needs more than ", options_.limits.scratch_bytes,
+            " bytes of scratch memory");
+    require(weights <= static_cast<size_t>(options_.limits.weight_bytes), "the network needs more than ",
+            options_.limits.weight_bytes, " bytes for its weights");
     steps_.push_back(std::move(step));
   }
   const int64_t bytes = plan_.size * static_cast<int64_t>(sizeof(float)) + static_cast<int64_t>(scratch);
@@ -98,7 +115,7 @@ void Network::choose_kernels() {
 // For the largest batch and one thread, which needs the most.
 size_t Network::thread_scratch_of(const Step& step) const {
   if (step.kernel == nullptr || !step.kernel->scratch_per_thread) return 0;
-  return step.kernel->scratch_bytes(with_batch(step.node->shape, static_cast<int>(images_at_once_)));
+  return step.kernel->scratch_bytes(with_batch(step.action->shape, static_cast<int>(images_at_once_)));
 }
 
 // Where it needs more, a step has one thread.
@@ -117,12 +134,13 @@ size_t Network::memory_bytes() const {
 void Network::prepare_weights() {
   for (Step& step : steps_) {
     if (step.kernel == nullptr) continue;
-    const Node& node = *step.node;
-    step.weights.reserve(step.kernel->weight_bytes(node.shape));
+    const Node& node = *step.action->node;
+    const ConvShape& shape = step.action->shape;
+    step.weights.reserve(step.kernel->weight_bytes(shape));
     if (node.binary)
-      step.kernel->prepare(node.shape, channels_last(node.shape, node.weight).data(), step.weights.data());
+      step.kernel->prepare(shape, channels_last(shape, node.weight).data(), step.weights.data());
     else
-      step.kernel->prepare(node.shape, node.weight, step.weights.data());
+      step.kernel->prepare(shape, node.weight, step.weights.data());
   }
   for (Node& node : graph_.nodes) node.weight = nullptr;  // the file's bytes are not kept
 }
@@ -131,111 +149,153 @@ std::vector<std::pair<std::string, std::string>> Network::kernels() const {
   std::vector<std::pair<std::string, std::string>> result;
   for (const Step& step : steps_)
     if (step.kernel != nullptr)
-      result.emplace_back(graph_.names[static_cast<size_t>(step.node->output)], step.kernel->name);
+      result.emplace_back(graph_.names[static_cast<size_t>(step.action->node->output)], step.kernel->name);
   return result;
 }
 
 std::vector<NodeFacts> Network::nodes() const {
   std::vector<NodeFacts> result;
-  for (const Step& step : steps_) {
-    const Node& node = *step.node;
+  for (const Node& node : graph_.nodes) {
     const auto output = static_cast<size_t>(node.output);
-    NodeFacts facts{node.name, graph_.names[output], graph_.values[output], 0, node.binary, nullptr};
-    if (step.kernel != nullptr) {
+    NodeFacts facts{node.name, graph_.names[output], graph_.values[output].shape, 0, node.binary, nullptr};
+    if (node.op == Op::convolution)
       facts.weights = node.shape.out_channels * static_cast<int64_t>(window_size(node.shape));
-      facts.kernel = step.kernel->name;
-    }
+    else
+      facts.weights = static_cast<int64_t>(node.numbers.size());
     result.push_back(std::move(facts));
   }
+  for (const Step& step : steps_)
+    if (step.kernel != nullptr)
+      result[static_cast<size_t>(step.action->node - graph_.nodes.data())].kernel = step.kernel->name;
   return result;
 }
 
+Extent Network::input() const {
+  const Value& value = value_of(graph_.inputs[0]);
+  require(graph_.inputs.size() == 1 && value.shape.rank() == 3 && !value.integer,
+          "this network does not take images alone: its inputs must be given by name");
+  return {value.shape[0], value.shape[1], value.shape[2]};
+}
+
+int Network::outputs() const {
+  const Shape& shape = value_of(graph_.outputs[0]).shape;
+  require(graph_.outputs.size() == 1 && shape.rank() == 1,
+          "this network does not give one row of numbers: its outputs must be asked for by name");
+  return shape[0];
+}
+
 int64_t Network::most_images() const {
-  const int64_t numbers = std::max<int64_t>(input().elements(), outputs());
+  int64_t numbers = 1;
+  for (const std::vector<Port>* ports : {&graph_.inputs, &graph_.outputs})
+    for (const Port& port : *ports) numbers = std::max(numbers, value_of(port).shape.elements());
   return PTRDIFF_MAX / (numbers * static_cast<int64_t>(sizeof(float)));
 }
 
+Feed Network::feed_of(const Images& images) const {
+  static_cast<void>(input());  // an error where it does not take them
+  return {images.floats, images.bytes, nullptr};
+}
+
 void Network::run(const Images& images, float* outputs) {
+  static_cast<void>(this->outputs());
+  const Feed feed = feed_of(images);
+  run(&feed, images.count, &outputs);
+}
+
+void Network::run(const Feed* inputs, int64_t count, float* const* outputs) {
   Workers::Turn turn(*workers_);
-  run_all(images, outputs, turn);
+  run_all(inputs, count, outputs, turn);
 }
 
-void Network::run_all(const Images& images, float* outputs, Workers::Turn& turn) {
+void Network::run_all(const Feed* inputs, int64_t count, float* const* outputs,
+                      Workers::Turn& turn) {
   Place& place = places_[static_cast<size_t>(turn.place())];
-  for (int64_t first = 0; first < images.count; first += images_at_once_) {
-    const auto count = static_cast<int>(std::min(images_at_once_, images.count - first));
-    run_some(images, first, {turn, place, count}, outputs + first * this->outputs());
-  }
+  for (int64_t first = 0; first < count; first += images_at_once_)
+    run_some(inputs, first, {turn, place, static_cast<int>(std::min(images_at_once_, count - first))}, outputs);
 }
 
-void Network::run_some(const Images& images, int64_t first, const Call& call, float* outputs) {
-  const auto count = static_cast<size_t>(call.count);
-  call.place.activations.reserve(static_cast<size_t>(plan_.size) * count * sizeof(float));
-  read_images(images, first, call);
+void Network::run_some(const Feed* inputs, int64_t first, const Call& call,
+                       float* const* outputs) {
+  call.place.activations.reserve(static_cast<size_t>(plan_.size) * static_cast<size_t>(call.count) * sizeof(float));
+  for (size_t number = 0; number < graph_.inputs.size(); ++number) read_input(number, inputs[number], first, call);
   for (Step& step : steps_) run_step(step, call);
-  std::copy_n(value(graph_.output, call), count * static_cast<size_t>(this->outputs()), outputs);
+  for (size_t number = 0; number < results_.size(); ++number)
+    results_[number].copy(frame(call), outputs[number] + first * results_[number].elements());
 }
 
-float* Network::value(int number, const Call& call) const {
-  return static_cast<float*>(call.place.activations.data()) + plan_.offsets[static_cast<size_t>(number)] * call.count;
+Frame Network::frame(const Call& call) const {
+  return {call.turn, program_, plan_, static_cast<float*>(call.place.activations.data()),
+          static_cast<float*>(call.place.scratch.data()), call.count};
 }
 
-void Network::read_images(const Images& images, int64_t first, const Call& call) {
+// Maps lie in memory pixel by pixel, all other values in the order of their axes.
+void Network::read_input(size_t number, const Feed& feed, int64_t first, const Call& call) {
   profile::begin_step("input", nullptr);
-  const Extent& extent = input();
-  const int64_t pixels = int64_t{extent.height} * extent.width;
-  const int64_t each = std::min(pixels, things_of_task(extent.channels));
+  const Value& value = value_of(graph_.inputs[number]);
+  const bool map = value.shape.rank() == 3;
+  const int64_t all = value.shape.elements();
+  const int channels = map ? value.shape[0] : 1;
+  const int64_t pixels = all / channels;
+  const int64_t each = std::min(pixels, things_of_task(channels));
   const int pieces = ceil_div(pixels, each);
-  float* to = value(0, call);
+  float* to = frame(call).place(program_.values[number], 0);
   std::atomic<bool> good{true};
   call.turn.run(call.count * pieces, [&](int task, int /*thread*/) {
-    const int64_t image = (task / pieces) * extent.elements();
+    const int64_t image = (task / pieces) * all;
     const int64_t pixel = task % pieces * each;
-    const int64_t from = first * extent.elements() + image;
+    const int64_t from = first * all + image;
     const int64_t count = std::min(each, pixels - pixel);
-    float* place = to + image + pixel * extent.channels;
-    if (images.floats == nullptr)
-      read_bytes(count, extent.channels, images.bytes + from + pixel * extent.channels, mean_, std_, place);
-    else if (!read_floats(count, extent.channels, images.floats + from + pixel, pixels, place))
+    float* place = to + image + pixel * channels;
+    if (value.integer) {
+      if (!read_integers(count, feed.integers + from + pixel, most_tokens_[number], place)) good = false;
+    } else if (feed.floats == nullptr) {
+      read_bytes(count, channels, feed.bytes + from + pixel * channels, mean_[number], std_[number], place);
+    } else if (!read_floats(count, channels, feed.floats + from + pixel, pixels, place)) {
       good = false;
+    }
   });
-  require(good, "the images hold numbers that are not finite");
+  const std::string& name = graph_.inputs[number].name;
+  if (value.integer)
+    require(good, "'", name, "' must hold whole numbers from 0 to ", most_tokens_[number] - 1);
+  else if (map)
+    require(good, "the images hold numbers that are not finite");
+  else
+    require(good, "'", name, "' holds numbers that are not finite");
 }
 
 void Network::convolve(Step& step, const Call& call) {
-  const Node& node = *step.node;
+  const Action& action = *step.action;
   const ConvKernel& kernel = *step.kernel;
+  const Frame memory = frame(call);
   const bool alone = thread_scratch_of(step) > most_thread_scratch();
-  const ConvShape shape = with_batch(node.shape, call.count, alone ? 1 : call.turn.threads());
+  const ConvShape shape = with_batch(action.shape, call.count, alone ? 1 : call.turn.threads());
   call.place.scratch.reserve(kernel.scratch_bytes(shape));
-  adaste::convolve({kernel, shape, value(node.inputs[0], call), step.weights.data(),
-                    epilogue_of(node, node.inputs.size() > 1 ? value(node.inputs[1], call) : nullptr),
-                    step.quantisation, value(node.output, call)},
+  adaste::convolve({kernel, shape, memory.read(action.inputs[0], 0), step.weights.data(),
+                    epilogue_of(*action.node, action.inputs.size() > 1 ? memory.read(action.inputs[1], 0) : nullptr),
+                    step.quantisation, memory.place(action.output, 0)},
                    call.place.scratch.data(), helper_scratch_, call.turn);
 }
 
 void Network::run_step(Step& step, const Call& call) {
-  const Node& node = *step.node;
+  const Node& node = *step.action->node;
   profile::begin_step(node.name + " " + graph_.names[static_cast<size_t>(node.output)],
                       step.kernel == nullptr ? nullptr : step.kernel->name);
-  switch (node.op) {
-    case Op::convolution:
-      if (calibrating_) observe(step, call);
-      return convolve(step, call);
-    case Op::max_pool:
-    case Op::average_pool: return pool(node, call);
-    case Op::affine:
-    case Op::add:
-    case Op::relu: return combine(node, call);
-    case Op::flatten: return flatten_images(node, call);
-    case Op::concatenate: return join(node, call);
+  if (step.operation != nullptr) {
+    call.place.scratch.reserve(step.operation->scratch_bytes(call.count));
+    return step.operation->run(frame(call));
   }
+  if (step.kernel != nullptr) {
+    if (calibrating_) observe(step, call);
+    return convolve(step, call);
+  }
+  return node.op == Op::affine ? scale(*step.action, call) : pool(*step.action, call);
 }
 
-void Network::pool(const Node& node, const Call& call) {
+void Network::pool(const Action& action, const Call& call) {
+  const Node& node = *action.node;
   const ConvShape shape = with_batch(node.shape, call.count);
-  const float* x = value(node.inputs[0], call);
-  float* y = value(node.output, call);
+  const float* x = frame(call).read(action.inputs[0], 0);
+  float* y = frame(call).place(action.output, 0);
   const int rows = call.count * shape.out_height;
   const auto each = static_cast<int>(things_of_task(int64_t{shape.out_width} * shape.kernel_w * shape.kernel_h *
                                                     shape.channels));
@@ -248,57 +308,25 @@ void Network::pool(const Node& node, const Call& call) {
   });
 }
 
-// Calls function(first pixel, pixels) for pieces of all pixels of a batch.
-template <class Function>
-void Network::for_pixels(const Extent& extent, const Call& call, const Function& function) {
-  const int64_t pixels = int64_t{call.count} * extent.height * extent.width;
-  const int64_t each = things_of_task(extent.channels);
+void Network::scale(const Action& action, const Call& call) {
+  const Frame memory = frame(call);
+  const int channels = action.output.shape[0];
+  const int64_t pixels = call.count * (action.output.shape.elements() / channels);
+  const int64_t each = things_of_task(channels);
+  const float* x = memory.read(action.inputs[0], 0);
+  const float* residual = action.inputs.size() > 1 ? memory.read(action.inputs[1], 0) : nullptr;
+  float* y = memory.place(action.output, 0);
   call.turn.run(ceil_div(pixels, each), [&](int task, int /*thread*/) {
-    function(task * each, std::min(each, pixels - task * each));
+    const int64_t start = task * each * channels;
+    affine(std::min(each, pixels - task * each), channels, x + start,
+           epilogue_of(*action.node, residual == nullptr ? nullptr : residual + start), y + start);
   });
-}
-
-void Network::combine(const Node& node, const Call& call) {
-  const Extent& extent = graph_.values[static_cast<size_t>(node.output)];
-  for_pixels(extent, call, [&](int64_t pixel, int64_t pixels) {
-    const int64_t start = pixel * extent.channels;
-    const float* x = value(node.inputs[0], call) + start;
-    const float* second = node.inputs.size() > 1 ? value(node.inputs[1], call) + start : nullptr;
-    float* y = value(node.output, call) + start;
-    if (node.op == Op::affine)
-      affine(pixels, extent.channels, x, epilogue_of(node, second), y);
-    else
-      add(pixels * extent.channels, x, second, node.relu, y);
-  });
-}
-
-void Network::flatten_images(const Node& node, const Call& call) {
-  const Extent& extent = graph_.values[static_cast<size_t>(node.inputs[0])];
-  const auto each = static_cast<int>(things_of_task(extent.elements()));
-  call.turn.run(ceil_div(call.count, each), [&](int task, int /*thread*/) {
-    for (int64_t image = task * each; image < std::min(call.count, (task + 1) * each); ++image)
-      flatten(int64_t{extent.height} * extent.width, extent.channels,
-              value(node.inputs[0], call) + image * extent.elements(),
-              value(node.output, call) + image * extent.elements());
-  });
-}
-
-void Network::join(const Node& node, const Call& call) {
-  const int all = graph_.values[static_cast<size_t>(node.output)].channels;
-  int first = 0;
-  for (const int number : node.inputs) {
-    const Extent& extent = graph_.values[static_cast<size_t>(number)];
-    for_pixels(extent, call, [&](int64_t pixel, int64_t pixels) {
-      concatenate(pixels, extent.channels, value(number, call) + pixel * extent.channels, first, all,
-                  value(node.output, call) + pixel * all);
-    });
-    first += extent.channels;
-  }
 }
 
 void Network::observe(Step& step, const Call& call) {
-  const int64_t elements = graph_.values[static_cast<size_t>(step.node->inputs[0])].elements() * call.count;
-  const float* x = value(step.node->inputs[0], call);
+  const View& input = step.action->inputs[0];
+  const int64_t elements = input.shape.elements() * call.count;
+  const float* x = frame(call).read(input, 0);
   for (int64_t i = 0; i < elements; ++i) {
     step.low = std::min(step.low, x[i]);
     step.high = std::max(step.high, x[i]);
@@ -306,9 +334,19 @@ void Network::observe(Step& step, const Call& call) {
 }
 
 void Network::calibrate(const Images& images) {
+  const Feed feed = feed_of(images);
+  calibrate(&feed, images.count);
+}
+
+void Network::calibrate(const Feed* inputs, int64_t count) {
   require(options_.int8, "only a network loaded with int8 can be calibrated");
-  require(images.count > 0, "calibration needs at least one image");
-  std::vector<float> outputs(static_cast<size_t>(images.count) * static_cast<size_t>(this->outputs()));
+  require(count > 0, "calibration needs at least one image");
+  std::vector<std::vector<float>> numbers;
+  std::vector<float*> outputs;
+  for (const Result& result : results_) {
+    numbers.emplace_back(static_cast<size_t>(count) * static_cast<size_t>(result.elements()));
+    outputs.push_back(numbers.back().data());
+  }
   Workers::Turn turn(*workers_, Workers::Company::none);
   std::vector<Quantisation> before;
   for (Step& step : steps_) {
@@ -318,7 +356,7 @@ void Network::calibrate(const Images& images) {
   }
   calibrating_ = true;
   try {
-    run_all(images, outputs.data(), turn);
+    run_all(inputs, count, outputs.data(), turn);
   } catch (...) {
     calibrating_ = false;
     for (size_t i = 0; i < steps_.size(); ++i) steps_[i].quantisation = before[i];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/memory.h"
+#include "exec/operation.h"
 #include "exec/plan.h"
 #include "exec/workers.h"
 #include "format/graph.h"
@@ -28,10 +29,25 @@ struct Images {
   int64_t count;
 };
 
+// An input of a network, `count` one after the other: float32 or, for whole numbers, int32 in the order of its axes; or
+// images of bytes (height, width, channels).
+struct Feed {
+  const float* floats;
+  const uint8_t* bytes;
+  const int32_t* integers;
+};
+
+// The sizes of images.
+struct Extent {
+  int channels, height, width;
+
+  int64_t elements() const { return int64_t{channels} * height * width; }
+};
+
 // A node for people: its name in the file, what it computes, its weights and who computes with them.
 struct NodeFacts {
   std::string op, output;
-  Extent extent;
+  Shape shape;
   int64_t weights;     // 0 where it has none
   bool binary;         // else they are float32
   const char* kernel;  // null where it has no weights
@@ -44,12 +60,18 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
+  // What it takes and what it gives, in the order of the file.
   const Signature& signature() const { return signature_; }
-  const Extent& input() const { return graph_.values[0]; }
-  int outputs() const { return graph_.values[static_cast<size_t>(graph_.output)].channels; }
+  const std::vector<Port>& input_ports() const { return graph_.inputs; }
+  const std::vector<Port>& output_ports() const { return graph_.outputs; }
+  const Value& value_of(const Port& port) const { return graph_.values[static_cast<size_t>(port.value)]; }
+
+  // Where it takes one image and gives one row of numbers, as most do: the sizes of these. An error where it does not.
+  Extent input() const;
+  int outputs() const;
   const std::vector<std::string>& classes() const { return graph_.classes; }
-  const std::vector<double>& mean() const { return graph_.mean; }  // empty, like std, where the file has none
-  const std::vector<double>& std() const { return graph_.std; }
+  const std::vector<double>& mean() const { return graph_.inputs[0].mean; }  // empty, like std, where there is none
+  const std::vector<double>& std() const { return graph_.inputs[0].std; }
   const std::optional<std::string>& recipe() const { return graph_.recipe; }
   const std::string& producer() const { return graph_.producer; }
   int threads() const { return options_.threads; }
@@ -57,7 +79,7 @@ class Network {
   // The nodes in the order of execution.
   std::vector<NodeFacts> nodes() const;
 
-  // The most images of one call: those and their outputs are no larger than an object may be.
+  // The most images of one call: those and their outputs are no larger than an object may be. Other inputs count alike.
   int64_t most_images() const;
 
   // For every layer with weights its name and its kernel's.
@@ -68,9 +90,13 @@ class Network {
   // is not finite.
   void run(const Images& images, float* outputs);
 
+  // The same for any inputs and outputs, in the order of the ports; each output has the batch first.
+  void run(const Feed* inputs, int64_t count, float* const* outputs);
+
   // Runs and remembers the range of what each 8-bit layer sees: from then on that is its range for all images. After an
   // error all ranges are what they were.
   void calibrate(const Images& images);
+  void calibrate(const Feed* inputs, int64_t count);
 
   // The ranges that calibration fixed, low and high, for another network from the same file; empty before it.
   std::vector<std::pair<float, float>> ranges() const;
@@ -80,10 +106,11 @@ class Network {
   size_t memory_bytes() const;
 
  private:
-  // A node with its kernel, if it is a convolution.
+  // An action of the program with its kernel, if it is a convolution, or its operation.
   struct Step {
-    const Node* node;
+    const Action* action;
     const ConvKernel* kernel;
+    std::unique_ptr<Operation> operation;
     Memory weights;
     Quantisation quantisation;
     float low, high;  // the range seen while calibrating
@@ -106,25 +133,25 @@ class Network {
   void check_memory() const;
   size_t thread_scratch_of(const Step& step) const;
   size_t most_thread_scratch() const;
-  void run_all(const Images& images, float* outputs, Workers::Turn& turn);
-  void run_some(const Images& images, int64_t first, const Call& call, float* outputs);
-  void read_images(const Images& images, int64_t first, const Call& call);
+  Feed feed_of(const Images& images) const;
+  void run_all(const Feed* inputs, int64_t count, float* const* outputs, Workers::Turn& turn);
+  void run_some(const Feed* inputs, int64_t first, const Call& call, float* const* outputs);
+  void read_input(size_t number, const Feed& feed, int64_t first, const Call& call);
   void run_step(Step& step, const Call& call);
   void convolve(Step& step, const Call& call);
   void observe(Step& step, const Call& call);
-  void pool(const Node& node, const Call& call);
-  void combine(const Node& node, const Call& call);
-  void flatten_images(const Node& node, const Call& call);
-  void join(const Node& node, const Call& call);
-  template <class Function>
-  void for_pixels(const Extent& extent, const Call& call, const Function& function);
-  float* value(int number, const Call& call) const;
+  void pool(const Action& action, const Call& call);
+  void scale(const Action& action, const Call& call);
+  Frame frame(const Call& call) const;
 
   Graph graph_;
   Signature signature_;
   Options options_;
+  Program program_;
   Plan plan_;
-  std::vector<float> mean_, std_;  // what bytes are normalised with
+  std::vector<Result> results_;
+  std::vector<std::vector<float>> mean_, std_;  // what bytes are normalised with
+  std::vector<int> most_tokens_;                // of every input: how many whole numbers all that take it know
   int64_t images_at_once_ = 1;
   std::vector<Step> steps_;
   std::vector<Place> places_;           // of every turn

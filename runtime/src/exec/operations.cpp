@@ -1,21 +1,24 @@
 #include "exec/operations.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
 
 namespace adaste {
 namespace {
 
-// The part of a window that lies in the image.
+// The part of a window that lies in the image, and the number of pixels that lie in the padded image.
 struct Clipped {
   int top, bottom, left, right;
+  int64_t padded;
 };
 
 Clipped clipped(const ConvShape& shape, int row, int column) {
   const int top = row * shape.stride_h - shape.pad_h;
   const int left = column * shape.stride_w - shape.pad_w;
   return {std::max(top, 0), std::min(top + shape.kernel_h, shape.height), std::max(left, 0),
-          std::min(left + shape.kernel_w, shape.width)};
+          std::min(left + shape.kernel_w, shape.width),
+          (std::min(int64_t{top} + shape.kernel_h, int64_t{shape.height} + shape.pad_h) - top) *
+              (std::min(int64_t{left} + shape.kernel_w, int64_t{shape.width} + shape.pad_w) - left)};
 }
 
 // Some channels of a window's pixels: y = first pixel, then combine(y, pixel) for all others. A constant number of
@@ -60,7 +63,7 @@ void max_pool(const ConvShape& shape, int task, const float* x, float* y) {
 void average_pool(const ConvShape& shape, bool count_padding, int task, const float* x, float* y) {
   const auto divide = [&](const Clipped& window, float* pixel) {
     const int inside = (window.bottom - window.top) * (window.right - window.left);
-    const auto count = static_cast<float>(count_padding ? shape.kernel_h * shape.kernel_w : inside);
+    const auto count = static_cast<float>(count_padding ? window.padded : inside);
     for (int c = 0; c < shape.channels; ++c) pixel[c] /= count;
   };
   pool(shape, task, x, y, [](float a, float b) { return a + b; }, divide);
@@ -69,23 +72,6 @@ void average_pool(const ConvShape& shape, bool count_padding, int task, const fl
 void affine(ptrdiff_t pixels, int channels, const float* x, const Epilogue& epilogue, float* y) {
   for (ptrdiff_t place = 0; place < pixels * channels; place += channels)
     for (int c = 0; c < channels; ++c) y[place + c] = finish(x[place + c], c, place + c, epilogue);
-}
-
-void add(ptrdiff_t count, const float* a, const float* b, bool relu, float* y) {
-  for (ptrdiff_t i = 0; i < count; ++i) {
-    const float sum = b != nullptr ? a[i] + b[i] : a[i];
-    y[i] = relu && sum < 0.0F ? 0.0F : sum;
-  }
-}
-
-void flatten(ptrdiff_t pixels, int channels, const float* x, float* y) {
-  for (ptrdiff_t pixel = 0; pixel < pixels; ++pixel)
-    for (ptrdiff_t c = 0; c < channels; ++c) y[c * pixels + pixel] = x[pixel * channels + c];
-}
-
-void concatenate(ptrdiff_t pixels, int channels, const float* x, int first, int all, float* y) {
-  for (ptrdiff_t pixel = 0; pixel < pixels; ++pixel)
-    std::memcpy(y + pixel * all + first, x + pixel * channels, static_cast<size_t>(channels) * sizeof(float));
 }
 
 }  // namespace adaste

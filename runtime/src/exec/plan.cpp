@@ -8,28 +8,30 @@ namespace {
 
 constexpr int64_t line = 16;  // floats of a cache line: places start at multiples of it
 
-// A value is alive from the node that computes it to the last that reads it, both included. The input is computed
-// before the first node, the output is read behind the last.
+// A buffer is alive from the action that writes it to the last that reads it, both included. Inputs are written before
+// the first action, outputs are read behind the last.
 struct Life {
   int first, last;
   int64_t size;
   bool meets(const Life& other) const { return first <= other.last && other.first <= last; }
 };
 
-std::vector<Life> lives(const Graph& graph) {
+std::vector<Life> lives(const Program& program, const std::vector<int>& outputs) {
   std::vector<Life> result;
-  result.reserve(graph.values.size());
-  for (size_t value = 0; value < graph.values.size(); ++value) {
-    const int64_t size = (graph.values[value].elements() + line - 1) / line * line;
-    result.push_back({static_cast<int>(value) - 1, static_cast<int>(value) - 1, size});
+  result.reserve(program.buffers.size());
+  for (const int64_t size : program.buffers) result.push_back({-1, -1, (size + line - 1) / line * line});
+  for (size_t place = 0; place < program.actions.size(); ++place) {
+    const Action& action = program.actions[place];
+    Life& own = result[static_cast<size_t>(action.output.buffer)];
+    own.first = own.last = static_cast<int>(place);
+    for (const View& input : action.inputs)
+      if (input.buffer >= 0) result[static_cast<size_t>(input.buffer)].last = static_cast<int>(place);
   }
-  for (size_t place = 0; place < graph.nodes.size(); ++place)
-    for (const int input : graph.nodes[place].inputs) result[static_cast<size_t>(input)].last = static_cast<int>(place);
-  result[static_cast<size_t>(graph.output)].last = static_cast<int>(graph.nodes.size());
+  for (const int output : outputs) result[static_cast<size_t>(output)].last = static_cast<int>(program.actions.size());
   return result;
 }
 
-// The lowest place of a value among those it meets; `placed` is sorted by offsets.
+// The lowest place of a buffer among those it meets; `placed` is sorted by offsets.
 int64_t lowest_gap(const std::vector<Life>& all, size_t value, const std::vector<size_t>& placed, const Plan& plan) {
   int64_t place = 0;
   for (const size_t other : placed) {
@@ -43,8 +45,8 @@ int64_t lowest_gap(const std::vector<Life>& all, size_t value, const std::vector
 }  // namespace
 
 // Large values first, each at the lowest place that is free during its life: close to optimal for networks.
-Plan make_plan(const Graph& graph) {
-  const std::vector<Life> all = lives(graph);
+Plan make_plan(const Program& program, const std::vector<int>& outputs) {
+  const std::vector<Life> all = lives(program, outputs);
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return all[a].size > all[b].size; });

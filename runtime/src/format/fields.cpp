@@ -1,6 +1,7 @@
 #include "format/fields.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -10,9 +11,13 @@ Fields::Fields(const Json& object, std::string what) : object_(object), what_(st
   require(object.is(Json::Kind::object), this->what(), " must be an object");
 }
 
-void Fields::allow_only(std::initializer_list<std::string_view> keys) const {
+void Fields::allow_only(std::initializer_list<std::string_view> keys,
+                        std::initializer_list<std::string_view> more) const {
+  const auto among = [](std::initializer_list<std::string_view> all, const std::string& key) {
+    return std::find(all.begin(), all.end(), key) != all.end();
+  };
   for (const auto& [key, value] : object_.members())
-    require(std::find(keys.begin(), keys.end(), key) != keys.end(), what(), " has an unknown key '", key, "'");
+    require(among(keys, key) || among(more, key), what(), " has an unknown key '", key, "'");
 }
 
 const Json& Fields::any(std::string_view key) const {
@@ -71,6 +76,14 @@ std::vector<double> Fields::numbers(std::string_view key) const {
     result.push_back(item.number());
   }
   return result;
+}
+
+float Fields::real(std::string_view key) const {
+  const Json& value = of(key, Json::Kind::number, "a number");
+  const double number = value.number();
+  require(std::abs(number) <= 3.4028234e38, "'", key, "' of ", what(), " must be a number that float32 holds, got ",
+          value.string());
+  return static_cast<float>(number);
 }
 
 }  // namespace adaste

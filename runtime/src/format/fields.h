@@ -16,8 +16,9 @@ class Fields {
   // `what` names the object in errors.
   Fields(const Json& object, std::string what);
 
-  // An error where there is a key that is not among these.
-  void allow_only(std::initializer_list<std::string_view> keys) const;
+  // An error where there is a key that is among neither.
+  void allow_only(std::initializer_list<std::string_view> keys,
+                  std::initializer_list<std::string_view> more = {}) const;
 
   std::string_view what() const { return what_; }
   bool has(std::string_view key) const { return object_.find(key) != nullptr; }
@@ -30,6 +31,7 @@ class Fields {
   const std::string& string(std::string_view key) const;
   std::vector<std::string> strings(std::string_view key) const;
   std::vector<double> numbers(std::string_view key) const;
+  float real(std::string_view key) const;  // an error where float32 does not hold it
 
  private:
   const Json& of(std::string_view key, Json::Kind kind, const char* wanted) const;

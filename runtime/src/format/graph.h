@@ -1,6 +1,7 @@
 // A network as its file describes it, checked: every shape is known and within bounds, every tensor fits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,21 +23,58 @@ struct Limits {
   int nodes = 10000;
 };
 
-// The shape of a value without the batch. A flat value has its features as channels.
-struct Extent {
-  int channels, height, width;
-  bool flat;
+constexpr size_t most_axes = 8;   // of a value
+constexpr size_t most_ports = 64;  // inputs or outputs of a network
 
-  int64_t elements() const { return int64_t{channels} * height * width; }
-  bool operator==(const Extent& other) const {
-    return channels == other.channels && height == other.height && width == other.width && flat == other.flat;
-  }
+// The shape of a value without the batch: (channels, height, width) for a map, (features) for a flat value.
+struct Shape {
+  std::vector<int> sides;
+
+  size_t rank() const { return sides.size(); }
+  int64_t elements() const;
+  int operator[](size_t axis) const { return sides[axis]; }
+  bool operator==(const Shape& other) const { return sides == other.sides; }
+  bool operator!=(const Shape& other) const { return sides != other.sides; }
 };
 
 // As a part of a message.
-void append(std::string& message, const Extent& extent);
+void append(std::string& message, const Shape& shape);
 
-enum class Op { convolution, affine, max_pool, average_pool, flatten, add, relu, concatenate };
+enum class Op {
+  convolution,
+  affine,
+  max_pool,
+  average_pool,
+  flatten,
+  add,
+  relu,
+  concatenate,
+  constant,
+  function,
+  combine,
+  reduce,
+  layer_norm,
+  group_norm,
+  softmax,
+  reshape,
+  transpose,
+  slice,
+  expand,
+  pad,
+  spread,
+  resize,
+  matmul,
+  attention,
+  embedding
+};
+
+enum class Function {
+  abs, cos, elu, erf, exp, gelu, gelu_tanh, hardsigmoid, hardswish, leaky_relu, log, mish, reciprocal, rsqrt, sigmoid,
+  silu, sin, softplus, sqrt, tanh
+};
+enum class Combination { add, divide, maximum, minimum, multiply, subtract };
+enum class Reduction { max, mean, min, sum };
+enum class Padding { constant, edge, reflect, wrap };
 
 struct Node {
   Op op = Op::relu;
@@ -46,23 +84,45 @@ struct Node {
 
   // Sizes of a convolution or pool, for a batch of one; elsewhere unused.
   ConvShape shape{};
+  int dilation[2] = {1, 1};  // in which `shape` has the kernel of the file
   bool count_padding = false;
 
   bool binary = false;
   const uint8_t* weight = nullptr;  // rows as in the file
   std::vector<float> scale, shift;  // empty: 1 and 0
   bool relu = false;
+
+  // Of operations of version 2: docs/format.md has their keys, and which of these are used follows from the operation.
+  int function = 0;                    // a Function, Combination, Reduction or Padding
+  float number = 0;                    // parameter, epsilon, scale or value
+  std::vector<int> axes, before;       // axes, sides, step; `before` of a pad
+  int axis = 0, start = 0, step = 1;   // of a slice; groups, count
+  std::array<float, 2> steps{};        // of a resize
+  bool flag = false, corners = false;  // keep, center, causal or linear
+  std::vector<float> numbers;          // of a constant or an embedding
+};
+
+struct Value {
+  Shape shape;
+  bool integer = false;   // whole numbers, int32
+  bool constant = false;  // the same for all inputs
+};
+
+// An input or an output of the network.
+struct Port {
+  std::string name;
+  int value;
+  std::vector<double> mean, std;  // of images, as in the file; empty where it has none
 };
 
 struct Graph {
-  std::vector<double> mean, std;  // as in the file; empty where it has none
   std::vector<std::string> classes;
   std::optional<std::string> recipe;
   std::string producer;
-  std::vector<Extent> values;  // number 0 is the input
+  std::vector<Value> values;  // the inputs, then one for each node
   std::vector<std::string> names;
   std::vector<Node> nodes;
-  int output = 0;
+  std::vector<Port> inputs, outputs;
 };
 
 // The network in a file's bytes, to which weights in its nodes point.

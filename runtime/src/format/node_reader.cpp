@@ -1,5 +1,6 @@
 #include "format/node_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -12,22 +13,12 @@ namespace {
 constexpr int64_t largest_window = 1 << 22;  // weights behind one output: sums of 8-bit products fit into 32 bits
 constexpr size_t most_reuse = 8;             // how often the file's weights may be used, on average
 
-// The most a product of whole numbers may be, before it is compared to a limit.
-int64_t product(std::initializer_list<int64_t> factors) {
-  int64_t result = 1;
-  for (const int64_t factor : factors) {
-    constexpr int64_t huge = int64_t{1} << 62;
-    if (factor != 0 && result > huge / factor) return huge;
-    result *= factor;
-  }
-  return result;
-}
-
-// How many places a window has along one side.
-int places(const Fields& fields, int side, int kernel, int stride, int padding) {
+// How many places a window has along one side; rounded up the last may reach beyond the padding, if it begins inside.
+int places(const Fields& fields, int side, int64_t kernel, int stride, int padding, bool ceil) {
   const int64_t room = int64_t{side} + 2 * int64_t{padding} - kernel;
   require(room >= 0, fields.what(), ": a kernel of ", kernel, " does not fit into ", side, " padded by ", padding);
-  return static_cast<int>(room / stride + 1);
+  if (!ceil) return static_cast<int>(room / stride + 1);
+  return static_cast<int>(std::min((room + stride - 1) / stride, (int64_t{side} + padding - 1) / stride) + 1);
 }
 
 bool finite(const uint8_t* bytes, size_t count) {
@@ -48,38 +39,74 @@ void check_unused_bits(const Fields& fields, const Tensor& weight, int64_t windo
 
 }  // namespace
 
-NodeReader::NodeReader(const Container& container, const Limits& limits, Graph& graph)
-    : container_(container), limits_(limits), graph_(graph), numbers_{{"input", 0}} {
-  require(graph.values[0].elements() <= limits.value_elements, "the input must have at most ", limits.value_elements,
-          " numbers, ", graph.values[0], " has more");
+// The most a product of whole numbers may be, before it is compared to a limit.
+int64_t product(std::initializer_list<int64_t> factors) {
+  int64_t result = 1;
+  for (const int64_t factor : factors) {
+    constexpr int64_t huge = int64_t{1} << 62;
+    if (factor != 0 && result > huge / factor) return huge;
+    result *= factor;
+  }
+  return result;
+}
+
+NodeReader::NodeReader(const Container& container, const Limits& limits, int version, Graph& graph)
+    : container_(container), limits_(limits), version_(version), graph_(graph) {
+  for (size_t place = 0; place < graph.inputs.size(); ++place) {
+    const std::string& name = graph.names[place];
+    const Shape& shape = graph.values[place].shape;
+    require(!name.empty(), "input ", place, " has an empty name");
+    require(numbers_.emplace(name, static_cast<int>(place)).second, "there are two inputs '", name, "'");
+    require(shape.elements() <= limits.value_elements, "the input must have at most ", limits.value_elements,
+            " numbers, ", shape, " has more");
+  }
+}
+
+const std::map<std::string, NodeReader::Kind>& NodeReader::kinds() {
+  constexpr size_t many = largest;
+  static const std::map<std::string, Kind> all = {
+      {"convolution", {Op::convolution, 1, 2, &NodeReader::convolution, 1}},
+      {"linear", {Op::convolution, 1, 2, &NodeReader::linear, 1}},
+      {"affine", {Op::affine, 1, 2, &NodeReader::affine, 1}},
+      {"max_pool", {Op::max_pool, 1, 1, &NodeReader::pool, 1}},
+      {"average_pool", {Op::average_pool, 1, 1, &NodeReader::pool, 1}},
+      {"flatten", {Op::flatten, 1, 1, &NodeReader::flatten, 1}},
+      {"add", {Op::add, 2, 2, &NodeReader::add, 1}},
+      {"relu", {Op::relu, 1, 1, &NodeReader::relu, 1}},
+      {"concatenate", {Op::concatenate, 2, many, &NodeReader::concatenate, 1}},
+      {"constant", {Op::constant, 0, 0, &NodeReader::constant}},
+      {"function", {Op::function, 1, 1, &NodeReader::function}},
+      {"combine", {Op::combine, 2, 2, &NodeReader::combine}},
+      {"reduce", {Op::reduce, 1, 1, &NodeReader::reduce}},
+      {"layer_norm", {Op::layer_norm, 1, 1, &NodeReader::layer_norm}},
+      {"group_norm", {Op::group_norm, 1, 1, &NodeReader::group_norm}},
+      {"softmax", {Op::softmax, 1, 1, &NodeReader::softmax}},
+      {"reshape", {Op::reshape, 1, 1, &NodeReader::reshape}},
+      {"transpose", {Op::transpose, 1, 1, &NodeReader::transpose}},
+      {"slice", {Op::slice, 1, 1, &NodeReader::slice}},
+      {"expand", {Op::expand, 1, 1, &NodeReader::expand}},
+      {"pad", {Op::pad, 1, 1, &NodeReader::pad}},
+      {"spread", {Op::spread, 1, 1, &NodeReader::spread}},
+      {"resize", {Op::resize, 1, 1, &NodeReader::resize}},
+      {"matmul", {Op::matmul, 2, 2, &NodeReader::matmul}},
+      {"attention", {Op::attention, 3, 4, &NodeReader::attention}},
+      {"embedding", {Op::embedding, 1, 1, &NodeReader::embedding}}};
+  return all;
 }
 
 void NodeReader::read(const Json& json) {
-  struct Kind {
-    Op op;
-    Extent (NodeReader::*read)(const Fields&, Node&);
-  };
-  static const std::map<std::string, Kind> kinds = {{"convolution", {Op::convolution, &NodeReader::convolution}},
-                                                    {"linear", {Op::convolution, &NodeReader::linear}},
-                                                    {"affine", {Op::affine, &NodeReader::affine}},
-                                                    {"max_pool", {Op::max_pool, &NodeReader::pool}},
-                                                    {"average_pool", {Op::average_pool, &NodeReader::pool}},
-                                                    {"flatten", {Op::flatten, &NodeReader::flatten}},
-                                                    {"add", {Op::add, &NodeReader::add}},
-                                                    {"relu", {Op::relu, &NodeReader::relu}},
-                                                    {"concatenate", {Op::concatenate, &NodeReader::concatenate}}};
   const std::string place = text("node ", graph_.nodes.size());
   const std::string& op = Fields(json, place).string("op");
-  const auto kind = kinds.find(op);
-  require(kind != kinds.end(), place, " has an unknown op '", op, "'");
+  const auto kind = kinds().find(op);
+  require(kind != kinds().end() && kind->second.version <= version_, place, " has an unknown op '", op, "'");
   const Fields fields(json, text(place, " (", op, ")"));
   Node node;
   node.op = kind->second.op;
   node.name = op;
-  read_inputs(fields, node);
-  const Extent extent = (this->*kind->second.read)(fields, node);
+  read_inputs(fields, kind->second, node);
+  Shape shape = (this->*kind->second.read)(fields, node);
   node.output = static_cast<int>(graph_.values.size());
-  define(fields, extent);
+  define(fields, node, std::move(shape));
   graph_.nodes.push_back(std::move(node));
 }
 
@@ -88,38 +115,42 @@ void NodeReader::check_all_used() const {
     require(used_.count(name) != 0, "no node uses the tensor '", name, "'");
 }
 
-void NodeReader::read_inputs(const Fields& fields, Node& node) const {
+void NodeReader::read_inputs(const Fields& fields, const Kind& kind, Node& node) const {
   for (const std::string& name : fields.strings("inputs")) {
     const auto number = numbers_.find(name);
     require(number != numbers_.end(), fields.what(), ": its input '", name, "' is not computed before it");
+    require(graph_.values[static_cast<size_t>(number->second)].integer == (kind.op == Op::embedding), fields.what(),
+            ": whole numbers are for embeddings, and only these take them");
     node.inputs.push_back(number->second);
   }
-  const bool residual = node.op == Op::convolution || node.op == Op::affine;
-  const size_t least = node.op == Op::add || node.op == Op::concatenate ? 2 : 1;
-  const size_t most = node.op == Op::concatenate ? largest : residual || node.op == Op::add ? 2 : 1;
-  require(node.inputs.size() >= least && node.inputs.size() <= most, fields.what(), " must have ", least, " to ", most,
-          " inputs, got ", node.inputs.size());
+  require(node.inputs.size() >= kind.least && node.inputs.size() <= kind.most, fields.what(), " must have ", kind.least,
+          " to ", kind.most, " inputs, got ", node.inputs.size());
 }
 
-void NodeReader::define(const Fields& fields, const Extent& extent) {
+void NodeReader::define(const Fields& fields, Node& node, Shape shape) {
   const std::string& name = fields.string("output");
   require(!name.empty(), fields.what(), ": its output has an empty name");
-  require(product({extent.channels, extent.height, extent.width}) <= limits_.value_elements, fields.what(),
-          ": a value may hold ", limits_.value_elements, " numbers, ", extent, " are more");
+  require(shape.rank() <= most_axes, fields.what(), ": a value may have ", most_axes, " axes, ", shape, " has more");
+  require(shape.elements() <= limits_.value_elements, fields.what(), ": a value may hold ", limits_.value_elements,
+          " numbers, ", shape, " are more");
   require(numbers_.emplace(name, static_cast<int>(graph_.values.size())).second, fields.what(), ": there is a value '",
           name, "' already");
-  graph_.values.push_back(extent);
+  Value value;
+  value.shape = std::move(shape);
+  value.constant = std::all_of(node.inputs.begin(), node.inputs.end(),
+                               [&](int input) { return graph_.values[static_cast<size_t>(input)].constant; });
+  graph_.values.push_back(std::move(value));
   graph_.names.push_back(name);
 }
 
-const Extent& NodeReader::input(const Node& node, size_t which) const {
-  return graph_.values[static_cast<size_t>(node.inputs[which])];
+const Shape& NodeReader::input(const Node& node, size_t which) const {
+  return graph_.values[static_cast<size_t>(node.inputs[which])].shape;
 }
 
-const Extent& NodeReader::map_input(const Node& node, const Fields& fields) const {
-  const Extent& extent = input(node, 0);
-  require(!extent.flat, fields.what(), ": the input must be a map (channels, height, width), got ", extent);
-  return extent;
+const Shape& NodeReader::map_input(const Node& node, const Fields& fields) const {
+  const Shape& shape = input(node, 0);
+  require(shape.rank() == 3, fields.what(), ": the input must be a map (channels, height, width), got ", shape);
+  return shape;
 }
 
 void NodeReader::spend(const Fields& fields, int64_t products) {
@@ -128,27 +159,39 @@ void NodeReader::spend(const Fields& fields, int64_t products) {
   work_ += products;
 }
 
-// Reads a window and computes the sizes it gives.
-void NodeReader::slide(const Fields& fields, Node& node) const {
-  const Extent& extent = map_input(node, fields);
+void NodeReader::slide(const Fields& fields, Node& node, bool ceil) const {
+  const Shape& map = map_input(node, fields);
   const auto kernel = fields.pair("kernel", 1, largest);
   const auto stride = fields.pair("stride", 1, largest);
   const auto padding = fields.pair("padding", 0, largest);
   ConvShape& shape = node.shape;
-  shape = {1,         extent.height, extent.width, extent.channels, 0,          0,          extent.channels,
-           kernel[0], kernel[1],     stride[0],    stride[1],       padding[0], padding[1], 1};
-  shape.out_height = places(fields, extent.height, kernel[0], stride[0], padding[0]);
-  shape.out_width = places(fields, extent.width, kernel[1], stride[1], padding[1]);
-  const int64_t padded = product({extent.channels, int64_t{extent.height} + 2 * int64_t{padding[0]},
-                                  int64_t{extent.width} + 2 * int64_t{padding[1]}});
+  shape = {1,         map[1],    map[2],    map[0],    0,          0,          map[0],
+           kernel[0], kernel[1], stride[0], stride[1], padding[0], padding[1], 1};
+  const auto reach = [&](size_t side) { return (int64_t{kernel[side]} - 1) * node.dilation[side] + 1; };
+  shape.out_height = places(fields, map[1], reach(0), stride[0], padding[0], ceil);
+  shape.out_width = places(fields, map[2], reach(1), stride[1], padding[1], ceil);
+  const int64_t padded =
+      product({map[0], int64_t{map[1]} + 2 * int64_t{padding[0]}, int64_t{map[2]} + 2 * int64_t{padding[1]}});
   require(padded <= limits_.value_elements, fields.what(), ": a value may hold ", limits_.value_elements,
           " numbers, the padded input has more");
 }
 
-Extent NodeReader::convolution(const Fields& fields, Node& node) {
-  fields.allow_only({"op", "inputs", "output", "out_channels", "in_channels", "kernel", "stride", "padding", "groups",
-                     "weight", "kind", "scale", "shift", "relu"});
-  slide(fields, node);
+Shape NodeReader::convolution(const Fields& fields, Node& node) {
+  const auto allow = [&](std::initializer_list<std::string_view> more) {
+    fields.allow_only({"op", "inputs", "output", "out_channels", "in_channels", "kernel", "stride", "padding",
+                       "groups", "weight", "kind", "scale", "shift", "relu"},
+                      more);
+  };
+  if (version_ > 1) {
+    allow({"dilation"});
+    if (fields.has("dilation")) {
+      const auto dilation = fields.pair("dilation", 1, largest);
+      std::copy(dilation.begin(), dilation.end(), node.dilation);
+    }
+  } else {
+    allow({});
+  }
+  slide(fields, node, false);
   ConvShape& shape = node.shape;
   shape.out_channels = fields.whole("out_channels", 1, largest);
   shape.groups = fields.whole("groups", 1, largest);
@@ -161,24 +204,29 @@ Extent NodeReader::convolution(const Fields& fields, Node& node) {
   const auto count = [](int value) { return static_cast<uint64_t>(value); };
   read_weight(
       fields, node,
-      {count(shape.out_channels), count(channels / shape.groups), count(shape.kernel_h), count(shape.kernel_w)});
-  const Extent result{shape.out_channels, shape.out_height, shape.out_width, false};
-  read_epilogue(fields, node, result);
+      {count(shape.out_channels), count(channels / shape.groups), count(shape.kernel_h), count(shape.kernel_w)},
+      product({shape.out_height, shape.out_width}));
+  const Shape result{{shape.out_channels, shape.out_height, shape.out_width}};
+  read_epilogue(fields, node, shape.out_channels, result);
   return result;
 }
 
-Extent NodeReader::linear(const Fields& fields, Node& node) {
+Shape NodeReader::linear(const Fields& fields, Node& node) {
   fields.allow_only(
       {"op", "inputs", "output", "out_features", "in_features", "weight", "kind", "scale", "shift", "relu"});
-  const Extent& extent = input(node, 0);
+  const Shape& shape = input(node, 0);
   const int in_features = fields.whole("in_features", 1, largest);
   const int out_features = fields.whole("out_features", 1, largest);
-  require(extent.flat && extent.channels == in_features, fields.what(), ": the input must be flat, (", in_features,
-          "), got ", extent);
-  node.shape = {1, 1, 1, in_features, 1, 1, out_features, 1, 1, 1, 1, 0, 0, 1};
-  read_weight(fields, node, {static_cast<uint64_t>(out_features), static_cast<uint64_t>(in_features)});
-  const Extent result{out_features, 1, 1, true};
-  read_epilogue(fields, node, result);
+  require((version_ > 1 ? shape.rank() >= 1 : shape.rank() == 1) && shape.sides.back() == in_features, fields.what(),
+          ": the input must be flat, (", in_features, "), or with version 2 end so, got ", shape);
+  const int64_t rows = shape.elements() / in_features;
+  require(rows <= largest, fields.what(), ": more than ", largest, " rows");
+  const auto width = static_cast<int>(rows);
+  node.shape = {1, 1, width, in_features, 1, width, out_features, 1, 1, 1, 1, 0, 0, 1};
+  read_weight(fields, node, {static_cast<uint64_t>(out_features), static_cast<uint64_t>(in_features)}, rows);
+  Shape result = shape;
+  result.sides.back() = out_features;
+  read_epilogue(fields, node, out_features, result);
   return result;
 }
 
@@ -191,7 +239,7 @@ const Tensor& NodeReader::tensor(const Fields& fields, std::string_view key) {
 }
 
 // `shape` is torch's; a one-bit weight has rows of bytes instead.
-void NodeReader::read_weight(const Fields& fields, Node& node, const std::vector<uint64_t>& shape) {
+void NodeReader::read_weight(const Fields& fields, Node& node, const std::vector<uint64_t>& shape, int64_t places) {
   const std::string& kind = fields.string("kind");
   require(kind == "binary" || kind == "float", fields.what(), ": kind must be 'binary' or 'float', got '", kind, "'");
   node.binary = kind == "binary";
@@ -211,10 +259,24 @@ void NodeReader::read_weight(const Fields& fields, Node& node, const std::vector
   node.weight = weight.data;
   weight_bytes_ += weight.bytes;
   require(weight_bytes_ <= most_reuse * container_.data_bytes, fields.what(), ": too many nodes use the same weights");
-  spend(fields, product({window, sizes.out_channels, sizes.out_height, sizes.out_width}));
+  spend(fields, product({window, sizes.out_channels, places}));
 }
 
-std::vector<float> NodeReader::read_floats(const Fields& fields, std::string_view key, int count) {
+std::vector<float> NodeReader::read_numbers(const Fields& fields, std::string_view key,
+                                            const std::vector<uint64_t>& shape) {
+  const Tensor& values = tensor(fields, key);
+  require(values.type == Type::float32 && values.shape == shape, fields.what(), ": the ", key,
+          " must be float32 of the shape that the node says");
+  require(finite(values.data, values.bytes / sizeof(float)), fields.what(), ": the ", key,
+          " holds numbers that are not finite");
+  std::vector<float> result(values.bytes / sizeof(float));
+  if (!result.empty()) std::memcpy(result.data(), values.data, values.bytes);
+  weight_bytes_ += values.bytes;
+  require(weight_bytes_ <= most_reuse * container_.data_bytes, fields.what(), ": too many nodes use the same tensors");
+  return result;
+}
+
+std::vector<float> NodeReader::read_floats(const Fields& fields, std::string_view key, int64_t count) {
   if (!fields.has(key)) return {};
   const Tensor& values = tensor(fields, key);
   require(values.type == Type::float32 && values.shape == std::vector<uint64_t>{static_cast<uint64_t>(count)},
@@ -226,51 +288,56 @@ std::vector<float> NodeReader::read_floats(const Fields& fields, std::string_vie
   return result;
 }
 
-void NodeReader::read_epilogue(const Fields& fields, Node& node, const Extent& result) {
-  node.scale = read_floats(fields, "scale", result.channels);
-  node.shift = read_floats(fields, "shift", result.channels);
+void NodeReader::read_epilogue(const Fields& fields, Node& node, int channels, const Shape& result) {
+  node.scale = read_floats(fields, "scale", channels);
+  node.shift = read_floats(fields, "shift", channels);
   node.relu = fields.truth("relu");
   if (node.inputs.size() < 2) return;
   require(input(node, 1) == result, fields.what(), ": the residual must have the shape ", result, ", got ",
           input(node, 1));
 }
 
-Extent NodeReader::affine(const Fields& fields, Node& node) {
+Shape NodeReader::affine(const Fields& fields, Node& node) {
   fields.allow_only({"op", "inputs", "output", "channels", "scale", "shift", "relu"});
-  const Extent& extent = input(node, 0);
+  const Shape& shape = input(node, 0);
   const int channels = fields.whole("channels", 1, largest);
-  require(channels == extent.channels, fields.what(), ": the input must have ", channels, " channels, got ",
-          extent.channels);
-  read_epilogue(fields, node, extent);
-  spend(fields, extent.elements());
-  return extent;
+  require(shape.rank() > 0 && channels == shape[0], fields.what(), ": the input must have ", channels,
+          " channels, got ", shape);
+  read_epilogue(fields, node, channels, shape);
+  spend(fields, shape.elements());
+  return shape;
 }
 
-Extent NodeReader::pool(const Fields& fields, Node& node) {
+Shape NodeReader::pool(const Fields& fields, Node& node) {
+  const auto allow = [&](std::initializer_list<std::string_view> more) {
+    if (version_ > 1)
+      fields.allow_only({"op", "inputs", "output", "kernel", "stride", "padding", "ceil"}, more);
+    else
+      fields.allow_only({"op", "inputs", "output", "kernel", "stride", "padding"}, more);
+  };
   if (node.op == Op::average_pool) {
-    fields.allow_only({"op", "inputs", "output", "kernel", "stride", "padding", "count_padding"});
+    allow({"count_padding"});
     node.count_padding = fields.truth("count_padding");
   } else {
-    fields.allow_only({"op", "inputs", "output", "kernel", "stride", "padding"});
+    allow({});
   }
-  slide(fields, node);
+  slide(fields, node, fields.has("ceil") && fields.truth("ceil"));
   const ConvShape& shape = node.shape;
   // So every window holds at least one number.
   require(2 * int64_t{shape.pad_h} <= shape.kernel_h && 2 * int64_t{shape.pad_w} <= shape.kernel_w, fields.what(),
           ": the padding must be at most half the kernel");
-  const Extent result{shape.channels, shape.out_height, shape.out_width, false};
-  spend(fields, product({result.channels, result.height, result.width, shape.kernel_h, shape.kernel_w}));
-  return result;
+  spend(fields, product({shape.channels, shape.out_height, shape.out_width, shape.kernel_h, shape.kernel_w}));
+  return {{shape.channels, shape.out_height, shape.out_width}};
 }
 
-Extent NodeReader::flatten(const Fields& fields, Node& node) {
+Shape NodeReader::flatten(const Fields& fields, Node& node) {
   fields.allow_only({"op", "inputs", "output"});
-  const Extent& extent = map_input(node, fields);
-  spend(fields, extent.elements());
-  return {static_cast<int>(extent.elements()), 1, 1, true};
+  const Shape& shape = map_input(node, fields);
+  spend(fields, shape.elements());
+  return {{static_cast<int>(shape.elements())}};
 }
 
-Extent NodeReader::add(const Fields& fields, Node& node) {
+Shape NodeReader::add(const Fields& fields, Node& node) {
   fields.allow_only({"op", "inputs", "output", "relu"});
   node.relu = fields.truth("relu");
   require(input(node, 0) == input(node, 1), fields.what(), ": the inputs must have one shape, got ", input(node, 0),
@@ -279,27 +346,35 @@ Extent NodeReader::add(const Fields& fields, Node& node) {
   return input(node, 0);
 }
 
-Extent NodeReader::relu(const Fields& fields, Node& node) {
+Shape NodeReader::relu(const Fields& fields, Node& node) {
   fields.allow_only({"op", "inputs", "output"});
   node.relu = true;
   spend(fields, input(node, 0).elements());
   return input(node, 0);
 }
 
-Extent NodeReader::concatenate(const Fields& fields, Node& node) {
-  fields.allow_only({"op", "inputs", "output"});
-  Extent result = input(node, 0);
-  int64_t channels = 0;
+Shape NodeReader::concatenate(const Fields& fields, Node& node) {
+  if (version_ > 1)
+    fields.allow_only({"op", "inputs", "output", "axis"});
+  else
+    fields.allow_only({"op", "inputs", "output"});
+  Shape result = input(node, 0);
+  require(result.rank() > 0, fields.what(), ": a single number has no axis");
+  if (fields.has("axis")) node.axis = read_axis(fields, result);
+  const auto axis = static_cast<size_t>(node.axis);
+  int64_t along = 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    Extent part = input(node, i);
-    channels += part.channels;
-    part.channels = result.channels;
-    require(part == result, fields.what(), ": what is concatenated must differ in channels only, got ", input(node, 0),
-            " and ", input(node, i));
+    Shape part = input(node, i);
+    if (part.rank() == result.rank()) {
+      along += part[axis];
+      part.sides[axis] = result[axis];
+    }
+    require(part == result, fields.what(), ": what is concatenated must differ in ",
+            axis == 0 ? "channels" : "that axis", " only, got ", input(node, 0), " and ", input(node, i));
   }
-  require(channels <= largest, fields.what(), ": more than ", largest, " channels");
-  result.channels = static_cast<int>(channels);
-  spend(fields, product({channels, result.height, result.width}));
+  require(along <= largest, fields.what(), ": more than ", largest, " channels");
+  result.sides[axis] = static_cast<int>(along);
+  spend(fields, result.elements());
   return result;
 }
 

@@ -5,11 +5,11 @@
 namespace adaste {
 namespace {
 
-TensorFacts facts_of(const Graph& graph, int number) {
-  const Extent& extent = graph.values[static_cast<size_t>(number)];
-  std::vector<int64_t> shape = {any_size, extent.channels};
-  if (!extent.flat) shape.insert(shape.end(), {extent.height, extent.width});
-  return {graph.names[static_cast<size_t>(number)], ValueType::float32, std::move(shape)};
+TensorFacts facts_of(const Graph& graph, const Port& port) {
+  const Value& value = graph.values[static_cast<size_t>(port.value)];
+  std::vector<int64_t> shape = {any_size};
+  shape.insert(shape.end(), value.shape.sides.begin(), value.shape.sides.end());
+  return {port.name, value.integer ? ValueType::int64 : ValueType::float32, std::move(shape)};
 }
 
 bool is_float(const std::vector<TensorFacts>& tensors, size_t rank) {
@@ -31,7 +31,12 @@ std::string listed(const std::vector<TensorFacts>& tensors) {
 
 }  // namespace
 
-Signature signature_of(const Graph& graph) { return {{facts_of(graph, 0)}, {facts_of(graph, graph.output)}}; }
+Signature signature_of(const Graph& graph) {
+  Signature signature;
+  for (const Port& port : graph.inputs) signature.inputs.push_back(facts_of(graph, port));
+  for (const Port& port : graph.outputs) signature.outputs.push_back(facts_of(graph, port));
+  return signature;
+}
 
 void require_image_to_vector(const Signature& signature) {
   if (is_float(signature.inputs, 4) && is_float(signature.outputs, 2)) return;

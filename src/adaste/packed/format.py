@@ -4,7 +4,9 @@ Whatever is wrong with a file, reading it ends with a ValueError that says what.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,30 +15,38 @@ import numpy as np
 
 from adaste._util.checks import suggest
 from adaste._util.serial import field_types
-from adaste.packed.graph import Graph
+from adaste.packed.graph import INPUT, LOGITS, Graph, Input, Output
 from adaste.packed.nodes import OPERATIONS, Array, Node, Pair
 from adaste.packed.safetensors import check_text, read_container, shorten, strict_json, write_container
+from adaste.packed.tensor_nodes import ALL_OPERATIONS, Sizes, Steps
 
-FORMAT, VERSION, BIT_ORDER = "adaste-packed", 1, "little"
+FORMAT, BIT_ORDER = "adaste-packed", "little"
+VERSIONS = (1, 2)
 
 TENSOR, OPTIONAL_TENSOR = Array, Array | None
-KEYS = ("format", "version", "bit_order", "input", "classes", "recipe", "producer", "nodes", "output")
-INPUT_KEYS = ("shape", "mean", "std")
+HEAD = ("format", "version", "bit_order")
+KEYS = (*HEAD, "input", "classes", "recipe", "producer", "nodes", "output")
+KEYS_2 = (*HEAD, "inputs", "classes", "recipe", "producer", "nodes", "outputs")
+INPUT_KEYS, INPUT_KEYS_2 = ("shape", "mean", "std"), ("name", "shape", "type", "mean", "std")
+OUTPUT_KEYS = ("name", "value")
+LARGEST_REAL = 3.4028234e38
 
 
 def to_bytes(graph: Graph) -> bytes:
-    """Return the file of a network; equal networks give equal bytes."""
+    """Return the file of a network, of the oldest version that can hold it; equal networks give equal bytes."""
     tensors: dict[str, Array] = {}
+    version = graph.version
+    images: dict[str, Any] = {"shape": graph.input_shape, "mean": graph.mean, "std": graph.std}
     facts = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": version,
         "bit_order": BIT_ORDER,
-        "input": {"shape": graph.input_shape, "mean": graph.mean, "std": graph.std},
+        **({"input": images} if version == 1 else {"inputs": [_plain(given, INPUT_KEYS_2) for given in graph.inputs]}),
         "classes": graph.classes,
         "recipe": graph.recipe,
         "producer": graph.producer,
         "nodes": [_to_plain(node, tensors) for node in graph.nodes],
-        "output": graph.output,
+        **({"output": graph.output} if version == 1 else {"outputs": [_plain(o, OUTPUT_KEYS) for o in graph.results]}),
     }
     return write_container(json.dumps(facts, separators=(",", ":")), tensors)
 
@@ -44,25 +54,67 @@ def to_bytes(graph: Graph) -> bytes:
 def from_bytes(content: bytes) -> Graph:
     """Return the network in the bytes of a file. Raise ValueError if anything is wrong with them."""
     text, tensors = read_container(content)
-    facts = _parse_object(strict_json(text, "the description"), KEYS, "the description")
-    for key, wanted in (("format", FORMAT), ("version", VERSION), ("bit_order", BIT_ORDER)):
-        if type(facts[key]) is not type(wanted) or facts[key] != wanted:
+    plain = strict_json(text, "the description")
+    version = plain.get("version") if isinstance(plain, dict) else 1
+    if type(version) is not int or version not in VERSIONS:
+        raise ValueError(f"version must be 1 or 2, which is all this reader knows, got {shorten(version)}")
+    facts = _parse_object(plain, KEYS if version == 1 else KEYS_2, "the description")
+    for key, wanted in (("format", FORMAT), ("bit_order", BIT_ORDER)):
+        if facts[key] != wanted:
             raise ValueError(f"{key} must be {wanted!r}, which is all this reader knows, got {shorten(facts[key])}")
-    image = _parse_object(facts["input"], INPUT_KEYS, "the input")
     unused = set(tensors)
     graph = Graph(
-        input_shape=_parse_list(image["shape"], _parse_int, "the input's shape"),
-        mean=_parse_optional_list(image["mean"], _parse_float, "mean"),
-        std=_parse_optional_list(image["std"], _parse_float, "std"),
+        inputs=_parse_inputs(facts, version),
         classes=_parse_optional_list(facts["classes"], check_text, "classes"),
         recipe=None if facts["recipe"] is None else check_text(facts["recipe"], "recipe"),
         producer=check_text(facts["producer"], "producer"),
-        nodes=_parse_list(facts["nodes"], lambda plain, where: _parse_node(plain, where, tensors, unused), "node"),
-        output=check_text(facts["output"], "output"),
+        nodes=_parse_list(
+            facts["nodes"], lambda plain, where: _parse_node(plain, where, tensors, unused, version), "node"
+        ),
+        results=_parse_outputs(facts, version),
     )
     if unused:
         raise ValueError(f"no node uses the tensor {shorten(min(unused))}")
+    if version == 1 and graph.version > 1:
+        shape = graph.shapes()[graph.output]
+        odd = next((side for side in graph.shapes().values() if len(side) not in (1, 3)), shape)
+        raise ValueError(f"the output must be flat, and all values of version 1 maps or flat, got {odd}")
     return graph
+
+
+def _parse_inputs(facts: dict[str, Any], version: int) -> tuple[Input, ...]:
+    if version == 1:
+        return (
+            _parse_input({"name": INPUT, "type": "float", **_parse_object(facts["input"], INPUT_KEYS, "the input")}),
+        )
+    return _parse_list(
+        facts["inputs"], lambda plain, where: _parse_input(_parse_object(plain, INPUT_KEYS_2, where)), "inputs"
+    )
+
+
+def _parse_input(plain: dict[str, Any]) -> Input:
+    return Input(
+        name=check_text(plain["name"], "the name of an input"),
+        shape=_parse_sizes(plain["shape"], "the input's shape"),
+        type=check_text(plain["type"], "the type of an input"),
+        mean=_parse_optional_list(plain["mean"], _parse_float, "mean"),
+        std=_parse_optional_list(plain["std"], _parse_float, "std"),
+    )
+
+
+def _parse_outputs(facts: dict[str, Any], version: int) -> tuple[Output, ...]:
+    if version == 1:
+        return (Output(name=LOGITS, value=check_text(facts["output"], "output")),)
+
+    def parse(plain: Any, where: str) -> Output:
+        fields = _parse_object(plain, OUTPUT_KEYS, where)
+        return Output(**{key: check_text(fields[key], f"{key} of {where}") for key in OUTPUT_KEYS})
+
+    return _parse_list(facts["outputs"], parse, "outputs")
+
+
+def _plain(port: Input | Output, keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: getattr(port, key) for key in keys}
 
 
 def read(path: str | Path) -> Graph:
@@ -78,9 +130,10 @@ def _to_plain(node: Node, tensors: dict[str, Array]) -> dict[str, Any]:
     plain: dict[str, Any] = {"op": node.op}
     for name, hint in field_types(type(node)).items():
         value = getattr(node, name)
+        default = type(node).__dataclass_fields__[name].default
+        if value is default or (not isinstance(value, np.ndarray) and value == default):
+            continue
         if hint in (TENSOR, OPTIONAL_TENSOR):
-            if value is None:
-                continue
             tensors[f"{node.output}.{name}"] = _to_float32(value, f"{name} of {node.output}")
             value = f"{node.output}.{name}"
         plain[name] = value
@@ -97,15 +150,20 @@ def _to_float32(value: Array, what: str) -> Array:
     return stored
 
 
-def _parse_node(plain: Any, where: str, tensors: Mapping[str, Array], unused: set[str]) -> Node:
+def _optional(kind: type[Node]) -> list[str]:
+    """Return the fields that are left out where they have their default."""
+    return [name for name, field in kind.__dataclass_fields__.items() if field.default is not MISSING]
+
+
+def _parse_node(plain: Any, where: str, tensors: Mapping[str, Array], unused: set[str], version: int) -> Node:
+    operations = OPERATIONS if version == 1 else ALL_OPERATIONS
     op = plain.get("op") if isinstance(plain, dict) else None
-    if not isinstance(op, str) or op not in OPERATIONS:
-        raise ValueError(f"{where} must have an op of {', '.join(OPERATIONS)}, got {shorten(op or plain)}")
-    kind = OPERATIONS[op]
-    hints = field_types(kind)
+    if not isinstance(op, str) or op not in operations:
+        raise ValueError(f"{where} must have an op of {', '.join(operations)}, got {shorten(op or plain)}")
+    kind = operations[op]
+    hints = {name: hint for name, hint in field_types(kind).items() if version > 1 or name not in kind.later}
     where = f"{where} ({op})"
-    optional = [name for name, hint in hints.items() if hint == OPTIONAL_TENSOR]
-    facts = _parse_object(plain, ("op", *hints), where, optional)
+    facts = _parse_object(plain, ("op", *hints), where, _optional(kind))
     fields: dict[str, Any] = {}
     for name, value in facts.items():
         if name == "op":
@@ -166,6 +224,24 @@ def _parse_bool(plain: Any, what: str) -> bool:
     return plain
 
 
+def _parse_sizes(plain: Any, what: str) -> Sizes:
+    return _parse_list(plain, _parse_int, what)
+
+
+def _parse_steps(plain: Any, what: str) -> Steps:
+    if not isinstance(plain, list) or len(plain) != 2:
+        raise ValueError(f"{what} must be a list of two numbers, got {shorten(plain)}")
+    return _parse_real(plain[0], what), _parse_real(plain[1], what)
+
+
+def _parse_real(plain: Any, what: str) -> float:
+    """Return a number that a node computes with: one that float32 holds."""
+    number = _parse_float(plain, what)
+    if not math.isfinite(number) or abs(number) > LARGEST_REAL:
+        raise ValueError(f"{what} must be a number that float32 holds, got {shorten(plain)}")
+    return number
+
+
 def _parse_pair(plain: Any, what: str) -> Pair:
     if not isinstance(plain, list) or len(plain) != 2:
         raise ValueError(f"{what} must be a list of two whole numbers, got {shorten(plain)}")
@@ -183,6 +259,10 @@ PARSERS: MappingProxyType[Any, Callable[[Any, str], Any]] = MappingProxyType(
         int: _parse_int,
         bool: _parse_bool,
         str: check_text,
+        float: _parse_real,
+        float | None: _parse_real,
+        Sizes: _parse_sizes,
+        Steps: _parse_steps,
         Pair: _parse_pair,
         tuple[str, ...]: lambda plain, what: _parse_list(plain, check_text, what),
     }

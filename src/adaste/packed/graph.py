@@ -1,104 +1,66 @@
 """A network as a list of nodes that compute tensors from tensors, and how it is built up."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from adaste.packed.nodes import LARGEST, Flatten, Node, Shape
+from adaste.packed.nodes import LARGEST, OPERATIONS, Flatten, Linear, Node, Shape
 from adaste.packed.safetensors import check_text, shorten
+from adaste.packed.tensor_nodes import MOST_AXES, Embedding, Literal, Reshape
 
 INPUT = "input"
-"""The name of the images, normalised."""
+"""The name of the only input where nobody gives it another."""
 
-MOST_NODES = 10_000
+MOST_NODES, MOST_PORTS = 10_000, 64
+
+TYPES = ("float", "integer")
+"""Types of inputs: float32, and whole numbers for embeddings, from 0 on."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graph:
-    """A network; checked when made, so that it can be run.
+class Input:
+    """A tensor that a network is given.
 
     Args:
-        input_shape: Channels, height and width of its images.
+        name: Its name.
+        shape: Its shape without the batch; (channels, height, width) for images.
+        type: "float" or "integer".
         mean: The mean per channel of pixels in 0..1 with which images are normalised, or None.
         std: Their standard deviation; None if and only if `mean` is None.
-        classes: The names of the outputs, or None.
-        recipe: The digest of the recipe it was trained by, or None.
-        producer: The program that wrote it.
-        nodes: The operations in the order of execution.
-        output: The name of the value that is the logits.
 
     Raises:
-        ValueError: If a field or a node is impossible; it says which.
+        ValueError: If a field is impossible.
     """
 
-    input_shape: tuple[int, int, int]
+    name: str = INPUT
+    shape: Shape
+    type: str = "float"
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
-    classes: tuple[str, ...] | None = None
-    recipe: str | None = None
-    producer: str
-    nodes: tuple[Node, ...]
-    output: str
 
     def __post_init__(self) -> None:
-        if len(self.input_shape) != 3 or not all(1 <= side <= LARGEST for side in self.input_shape):
-            raise ValueError(f"the input must be (channels, height, width), 1 to {LARGEST}, got {self.input_shape}")
+        if not check_text(self.name, "the name of an input"):
+            raise ValueError("the name of an input must not be empty")
+        if self.type not in TYPES:
+            raise ValueError(f"the type of an input must be one of {', '.join(TYPES)}, got {shorten(self.type)}")
+        if len(self.shape) > MOST_AXES or not all(1 <= side <= LARGEST for side in self.shape):
+            raise ValueError(
+                f"the input must have at most {MOST_AXES} axes of 1 to {LARGEST}, (channels, height, width) for "
+                f"images, got {self.shape}"
+            )
         self._check_normalisation()
-        self._check_texts()
-        if len(self.nodes) > MOST_NODES:
-            raise ValueError(f"a network may have {MOST_NODES} nodes, got {len(self.nodes)}")
-        shapes = self.shapes()
-        if self.output not in shapes:
-            raise ValueError(f"the output {shorten(self.output)} is computed by no node")
-        shape = shapes[self.output]
-        if len(shape) != 1:
-            raise ValueError(f"the output must be flat, one number per class, got a map {shape}")
-        if self.classes is not None and len(self.classes) != shape[0]:
-            raise ValueError(f"there must be a name for each of {shape[0]} classes, got {len(self.classes)}")
-
-    @property
-    def outputs(self) -> int:
-        """The number of its outputs for an image."""
-        return self.shapes()[self.output][0]
-
-    def shapes(self) -> dict[str, Shape]:
-        """Return the shapes of all values. Raise ValueError at the first node that cannot be run."""
-        shapes: dict[str, Shape] = {INPUT: self.input_shape}
-        _check_size(self.input_shape)
-        for place, node in enumerate(self.nodes):
-            try:
-                for name in node.inputs:
-                    if name not in shapes:
-                        raise ValueError(f"its input {shorten(name)} is not computed before it")
-                if node.output in shapes:
-                    raise ValueError(f"there is a value {shorten(node.output)} already")
-                shapes[node.output] = _check_size(node.shape([shapes[name] for name in node.inputs]))
-            except ValueError as error:
-                raise ValueError(f"node {place} ({node.op} -> {shorten(node.output)}): {error}") from error
-        return shapes
-
-    def last_uses(self) -> dict[str, int]:
-        """Return the last node that uses each value; the output counts as used behind all nodes."""
-        return {name: place for place, node in enumerate(self.nodes) for name in node.inputs} | {
-            self.output: len(self.nodes)
-        }
-
-    def _check_texts(self) -> None:
-        """Raise ValueError for texts that could be written, and that every reader would refuse."""
-        check_text(self.producer, "producer")
-        if self.recipe is not None:
-            check_text(self.recipe, "recipe")
-        for place, name in enumerate(self.classes or ()):
-            check_text(name, f"classes {place}")
 
     def _check_normalisation(self) -> None:
         if (self.mean is None) != (self.std is None):
             raise ValueError(f"mean and std must both be given or both be None, got {self.mean} and {self.std}")
         if self.mean is None or self.std is None:
             return
-        channels = self.input_shape[0]
+        if len(self.shape) != 3 or self.type != "float":
+            raise ValueError(f"only images have a mean and a std, not the {self.type} input {self.shape}")
+        channels = self.shape[0]
         if not len(self.mean) == len(self.std) == channels:
             raise ValueError(
                 f"mean and std need a number for each of {channels} channels, got {len(self.mean)} and {len(self.std)}"
@@ -107,14 +69,165 @@ class Graph:
             raise ValueError(f"mean and std must be finite and std positive, got {self.mean} and {self.std}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """A tensor that a network gives: the name of the result, and that of the value that holds it."""
+
+    name: str
+    value: str
+
+
+LOGITS = "logits"
+"""The name of the only output where nobody gives it another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """A network; checked when made, so that it can be run.
+
+    Args:
+        inputs: What it is given.
+        classes: The names of the numbers of its only output, or None.
+        recipe: The digest of the recipe it was trained by, or None.
+        producer: The program that wrote it.
+        nodes: The operations in the order of execution.
+        results: What it gives.
+
+    Raises:
+        ValueError: If a field or a node is impossible; it says which.
+    """
+
+    inputs: tuple[Input, ...]
+    classes: tuple[str, ...] | None = None
+    recipe: str | None = None
+    producer: str
+    nodes: tuple[Node, ...]
+    results: tuple[Output, ...]
+
+    def __post_init__(self) -> None:
+        self._check_texts()
+        if len(self.nodes) > MOST_NODES:
+            raise ValueError(f"a network may have {MOST_NODES} nodes, got {len(self.nodes)}")
+        for what, ports in (("inputs", self.inputs), ("outputs", self.results)):
+            names = [port.name for port in ports]
+            if not 1 <= len(names) <= MOST_PORTS or len(set(names)) < len(names):
+                raise ValueError(
+                    f"a network must have 1 to {MOST_PORTS} {what} of different names, got {shorten(names)}"
+                )
+        shapes, constant = self.shapes(), self.constants()
+        for result in self.results:
+            if result.value not in shapes:
+                raise ValueError(f"the output {shorten(result.value)} is computed by no node")
+            if result.value in constant or result.value in self._integers():
+                raise ValueError(f"the output {shorten(result.value)} must be computed from the inputs")
+        if self.classes is not None:
+            shape = shapes[self.output]
+            if len(self.results) > 1 or len(shape) != 1:
+                raise ValueError("classes must be None where there is not one flat output")
+            if len(self.classes) != shape[0]:
+                raise ValueError(f"there must be a name for each of {shape[0]} classes, got {len(self.classes)}")
+
+    @property
+    def input_shape(self) -> Shape:
+        """The shape of the first input."""
+        return self.inputs[0].shape
+
+    @property
+    def mean(self) -> tuple[float, ...] | None:
+        """The mean of the first input."""
+        return self.inputs[0].mean
+
+    @property
+    def std(self) -> tuple[float, ...] | None:
+        """The standard deviation of the first input."""
+        return self.inputs[0].std
+
+    @property
+    def output(self) -> str:
+        """The name of the value that is the first output."""
+        return self.results[0].value
+
+    @property
+    def outputs(self) -> int:
+        """The number of its outputs for an image."""
+        return self.shapes()[self.output][0]
+
+    @property
+    def version(self) -> int:
+        """The version of the file: 1 where images become logits by what it has, so that all readers read it."""
+        shapes = self.shapes()
+        (first, *more), (result, *others) = self.inputs, self.results
+        usual = (first.name, first.type, len(first.shape), result.name, len(shapes[result.value])) == (
+            *(INPUT, "float", 3),
+            *(LOGITS, 1),
+        )
+        if not usual or more or others or any(len(shape) not in (1, 3) for shape in shapes.values()):
+            return 2
+        return 1 if all(_is_of_version_1(node, shapes) for node in self.nodes) else 2
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return the shapes of all values. Raise ValueError at the first node that cannot be run."""
+        shapes: dict[str, Shape] = {given.name: _check_size(given.shape) for given in self.inputs}
+        integers = self._integers()
+        for place, node in enumerate(self.nodes):
+            try:
+                for name in node.inputs:
+                    if name not in shapes:
+                        raise ValueError(f"its input {shorten(name)} is not computed before it")
+                    if (name in integers) != isinstance(node, Embedding):
+                        raise ValueError("whole numbers are for embeddings, and only these take them")
+                if node.output in shapes:
+                    raise ValueError(f"there is a value {shorten(node.output)} already")
+                shapes[node.output] = _check_size(node.shape([shapes[name] for name in node.inputs]))
+            except ValueError as error:
+                raise ValueError(f"node {place} ({node.op} -> {shorten(node.output)}): {error}") from error
+        return shapes
+
+    def constants(self) -> set[str]:
+        """Return the values that do not depend on an input."""
+        found: set[str] = set()
+        for node in self.nodes:
+            if all(name in found for name in node.inputs):
+                found.add(node.output)
+        return found
+
+    def last_uses(self) -> dict[str, int]:
+        """Return the last node that uses each value; outputs count as used behind all nodes."""
+        return {name: place for place, node in enumerate(self.nodes) for name in node.inputs} | {
+            result.value: len(self.nodes) for result in self.results
+        }
+
+    def _integers(self) -> set[str]:
+        return {given.name for given in self.inputs if given.type == "integer"}
+
+    def _check_texts(self) -> None:
+        """Raise ValueError for texts that could be written, and that every reader would refuse."""
+        check_text(self.producer, "producer")
+        if self.recipe is not None:
+            check_text(self.recipe, "recipe")
+        for place, name in enumerate(self.classes or ()):
+            check_text(name, f"classes {place}")
+        for result in self.results:
+            if not check_text(result.name, "the name of an output"):
+                raise ValueError("the name of an output must not be empty")
+
+
+def _is_of_version_1(node: Node, shapes: dict[str, Shape]) -> bool:
+    new = [name for name in node.later if getattr(node, name) != type(node).__dataclass_fields__[name].default]
+    spatial = isinstance(node, Linear) and len(shapes[node.output]) != 1
+    return node.op in OPERATIONS and not new and not spatial
+
+
 def _check_size(shape: Shape) -> Shape:
+    if len(shape) > MOST_AXES:
+        raise ValueError(f"a value may have {MOST_AXES} axes, {shape} has more")
     if math.prod(shape) > LARGEST:
         raise ValueError(f"a value may hold {LARGEST} numbers, {shape} are more")
     return shape
 
 
 BATCH = 2
-"""Images to trace with: more than one, so that a batch is not mistaken for a side of length 1."""
+"""Inputs to trace with: more than one, so that a batch is not mistaken for a side of length 1."""
 
 
 @dataclass(frozen=True)
@@ -127,15 +240,39 @@ class Constant:
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor that depends on the image. `shape` is torch's, without the batch: a value's, or a view's."""
+    """A tensor that depends on the inputs, as torch sees it.
+
+    `shape` leaves out the batch, which is in torch's dimension `batch`: alone, or, if `merged`, before the places of
+    the axis `batch` of `shape`, as (batch * windows, ...).
+    """
 
     name: str
     shape: Shape
+    batch: int = 0
+    merged: bool = False
+
+    @property
+    def rank(self) -> int:
+        """The number of torch's dimensions."""
+        return len(self.shape) + (not self.merged)
+
+    def axis(self, dimension: int) -> int:
+        """Return the axis that a dimension of torch is. Raise ValueError if it is the batch."""
+        place = dimension % max(self.rank, 1)
+        if place == self.batch:
+            raise ValueError(f"inputs must be left apart, dimension {dimension} is their batch")
+        return place if self.merged or place < self.batch else place - 1
+
+    def torch_shape(self) -> tuple[int, ...]:
+        """Return the shape that torch has."""
+        if self.merged:
+            return tuple(BATCH * side if place == self.batch else side for place, side in enumerate(self.shape))
+        return (*self.shape[: self.batch], BATCH, *self.shape[self.batch :])
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """A tensor that depends on the image, but is neither a map nor flat: only operations that cannot be packed make
+    """A tensor that depends on the inputs, but does not hold them apart: only operations that cannot be packed make
     one.
     """
 
@@ -149,11 +286,13 @@ class Builder:
         weights: The names of the parameters that are the weights of layers, by the outputs of these.
     """
 
-    def __init__(self, input_shape: Shape) -> None:
+    def __init__(self, inputs: Sequence[Input]) -> None:
         self.nodes: list[Node] = []
-        self.shapes: dict[str, Shape] = {INPUT: input_shape}
+        self.shapes: dict[str, Shape] = {given.name: given.shape for given in inputs}
+        self.integers = {given.name for given in inputs if given.type == "integer"}
         self.weights: dict[str, str] = {}
-        self._flat: dict[str, str] = {}
+        self._views: dict[tuple[str, Shape], str] = {}
+        self._literals: dict[tuple[Shape, bytes], str] = {}
 
     def new_name(self) -> str:
         """Return a name for the output of the next node."""
@@ -167,32 +306,71 @@ class Builder:
 
     def put(self, node: Node) -> Value:
         """Add a node, and return what it computes."""
+        integer = [name in self.integers for name in node.inputs]
+        if any(integer) != isinstance(node, Embedding):
+            raise ValueError("whole numbers are for embeddings: nothing else can be computed from them")
         shape = node.shape([self.shapes[name] for name in node.inputs])
+        if len(shape) > MOST_AXES:
+            raise ValueError(f"a value may have {MOST_AXES} axes, {shape} has more")
         self.nodes.append(node)
         self.shapes[node.output] = shape
         return Value(node.output, shape)
+
+    def literal(self, value: Any) -> str:
+        """Return the name of a value with these numbers, the same for every input."""
+        sides, numbers = tuple(value.shape), value.reshape(-1)
+        key = (sides, numbers.tobytes())
+        if key not in self._literals:
+            name = self.new_name()
+            self._literals[key] = self.put(Literal(inputs=(), output=name, sides=sides, value=numbers)).name
+        return self._literals[key]
 
     def stand_in(self, shape: tuple[int, ...]) -> Value | Misfit:
         """Return what stands for a result, of this shape with the batch, that no node can compute.
 
         Nothing can be written then, but all that follows is looked at as well.
         """
-        if len(shape) not in (2, 4) or shape[0] != BATCH:
+        if not shape or shape[0] % BATCH:
             return Misfit()
-        name = f"missing {len(self.shapes)}"
-        self.shapes[name] = shape[1:]
-        return Value(name, shape[1:])
+        value = value_of(f"missing {len(self.shapes)}", shape)
+        self.shapes[value.name] = value.shape
+        return value
 
     def use(self, value: Value) -> str:
-        """Return the name of a value as an input; it is flattened if torch sees it flat."""
+        """Return the name of a value as an input, in the shape that torch sees."""
         shape = self.shapes[value.name]
         if value.shape == shape:
             return value.name
-        if value.shape != (math.prod(shape),):
-            raise ValueError(f"a map {shape} can be flattened, but not become {value.shape}")
-        if value.name not in self._flat:
-            self._flat[value.name] = self.put(Flatten(inputs=(value.name,), output=self.new_name())).name
-        return self._flat[value.name]
+        key = (value.name, value.shape)
+        if key not in self._views:
+            if value.name in self.integers:
+                raise ValueError(f"whole numbers must keep their shape {shape}, not become {value.shape}")
+            output = self.new_name()
+            flat = len(shape) == 3 and value.shape == (math.prod(shape),)
+            node = (
+                Flatten(inputs=(value.name,), output=output)
+                if flat
+                else Reshape(inputs=(value.name,), output=output, sides=value.shape)
+            )
+            self._views[key] = self.put(node).name
+        return self._views[key]
+
+
+def view_of(value: Value, shape: tuple[int, ...]) -> Value:
+    """Return the same numbers in another shape of torch's. Raise ValueError if that does not leave inputs apart."""
+    before = math.prod(value.torch_shape()[: value.batch])
+    if math.prod(shape) == math.prod(value.torch_shape()):
+        for place in range(len(shape)):
+            if math.prod(shape[:place]) == before and shape[place] % BATCH == 0:
+                return value_of(value.name, shape, place)
+    raise ValueError(f"a change of shape must leave the inputs of a batch apart, got {value.shape} to {tuple(shape)}")
+
+
+def value_of(name: str, shape: tuple[int, ...], batch: int = 0) -> Value:
+    """Return the value that has a shape of torch's, with the batch in one of its dimensions."""
+    rest = shape[batch] // BATCH
+    merged = rest > 1
+    return Value(name, (*shape[:batch], *((rest,) if merged else ()), *shape[batch + 1 :]), batch, merged)
 
 
 Arguments = dict[str, Any]

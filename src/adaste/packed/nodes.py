@@ -1,8 +1,10 @@
 """The operations of a packed network: one frozen dataclass each, checked when made.
 
-A node computes the value `output` from the values `inputs`. Shapes leave out the batch: a value is a map (channels,
-height, width) or flat (features,). Fields that are arrays are tensors of the file, all others stand in its JSON.
-Weights of +-1 are bits: eight to a byte, the first in the least significant bit, every row in bytes of its own.
+A node computes the value `output` from the values `inputs`. Shapes leave out the batch. Here are the operations of
+version 1, whose values are maps (channels, height, width) or flat (features,); those of version 2 are in
+`tensor_nodes.py`. Fields that are arrays are tensors of the file, all others stand in its JSON; a field that has its
+default is left out. Weights of +-1 are bits: eight to a byte, the first in the least significant bit, every row in
+bytes of its own.
 """
 
 import math
@@ -58,6 +60,8 @@ class Node(ABC):
     fewest: ClassVar[int] = 1
     most: ClassVar[int] = 1
     """How many inputs it may have."""
+    later: ClassVar[tuple[str, ...]] = ()
+    """Fields that version 1 of the file does not have; they have defaults."""
 
     inputs: tuple[str, ...]
     output: str
@@ -182,12 +186,25 @@ def require_map(shape: Shape) -> Shape:
     return shape
 
 
-def count_windows(size: Sequence[int], kernel: Pair, stride: Pair, padding: Pair) -> Shape:
-    """Return the number of positions of a window in each direction."""
+def count_windows(size: Sequence[int], kernel: Pair, stride: Pair, padding: Pair, *, ceil: bool = False) -> Shape:
+    """Return the number of positions of a window in each direction.
+
+    With `ceil` a last window may reach beyond the padding if it begins inside of it, as in torch.
+    """
     room = [side + 2 * pad - window for side, pad, window in zip(size, padding, kernel, strict=True)]
     if min(room) < 0:
         raise ValueError(f"a kernel of {kernel} does not fit into {tuple(size)} padded by {padding}")
-    return tuple(space // step + 1 for space, step in zip(room, stride, strict=True))
+    if not ceil:
+        return tuple(space // step + 1 for space, step in zip(room, stride, strict=True))
+    return tuple(
+        min(-(-space // step), (side + pad - 1) // step) + 1
+        for space, step, side, pad in zip(room, stride, size, padding, strict=True)
+    )
+
+
+def spread_kernel(kernel: Pair, dilation: Pair) -> Pair:
+    """Return the sides of a kernel whose weights are `dilation` pixels apart."""
+    return (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -195,6 +212,7 @@ class Convolution(Weighted):
     """A convolution of a map, padded with zeros on all sides."""
 
     op: ClassVar = "convolution"
+    later: ClassVar = ("dilation",)
 
     out_channels: int
     in_channels: int
@@ -202,11 +220,14 @@ class Convolution(Weighted):
     stride: Pair
     padding: Pair
     groups: int
+    dilation: Pair = (1, 1)
 
     def __post_init__(self) -> None:
         for name in ("out_channels", "in_channels", "groups"):
             check_count(name, getattr(self, name))
         check_window(self.kernel, self.stride, self.padding)
+        for side in self.dilation:
+            check_count("dilation", side)
         for name in ("out_channels", "in_channels"):
             if getattr(self, name) % self.groups:
                 raise ValueError(f"{name} must be a multiple of groups = {self.groups}, got {getattr(self, name)}")
@@ -223,14 +244,15 @@ class Convolution(Weighted):
     def shape(self, inputs: Sequence[Shape]) -> Shape:
         channels, *size = require_map(inputs[0])
         check_channels(self.in_channels, channels)
+        kernel = spread_kernel(self.kernel, self.dilation)
         return self._check_residual(
-            (self.out_channels, *count_windows(size, self.kernel, self.stride, self.padding)), inputs
+            (self.out_channels, *count_windows(size, kernel, self.stride, self.padding)), inputs
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Linear(Weighted):
-    """A linear layer on a flat value."""
+    """A linear layer on the last axis of a value; in version 1 that is flat."""
 
     op: ClassVar = "linear"
 
@@ -251,14 +273,14 @@ class Linear(Weighted):
         return (self.out_features, self.in_features)
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        if inputs[0] != (self.in_features,):
-            raise ValueError(f"the input must be flat, ({self.in_features},), got {inputs[0]}")
-        return self._check_residual((self.out_features,), inputs)
+        if not inputs[0] or inputs[0][-1] != self.in_features:
+            raise ValueError(f"the input must have {self.in_features} features, got {inputs[0]}")
+        return self._check_residual((*inputs[0][:-1], self.out_features), inputs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Affine(Epilogue):
-    """A scale and a shift per channel that no layer could take in."""
+    """A scale and a shift per channel, the first axis of a value, that no layer could take in."""
 
     op: ClassVar = "affine"
 
@@ -273,6 +295,8 @@ class Affine(Epilogue):
         return self.channels
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
+        if not inputs[0]:
+            raise ValueError("the input must have channels, it is a single number")
         check_channels(self.channels, inputs[0][0])
         return self._check_residual(inputs[0], inputs)
 
@@ -281,9 +305,12 @@ class Affine(Epilogue):
 class Pool(Node):
     """A window that slides over a map; it never lies outside altogether."""
 
+    later: ClassVar = ("ceil",)
+
     kernel: Pair
     stride: Pair
     padding: Pair
+    ceil: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -293,7 +320,7 @@ class Pool(Node):
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
         channels, *size = require_map(inputs[0])
-        return (channels, *count_windows(size, self.kernel, self.stride, self.padding))
+        return (channels, *count_windows(size, self.kernel, self.stride, self.padding, ceil=self.ceil))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -351,21 +378,27 @@ class Relu(Node):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Concatenate(Node):
-    """The channels of all inputs, one after the other."""
+    """All inputs, one after the other along an axis; in version 1 the channels."""
 
     op: ClassVar = "concatenate"
     fewest: ClassVar = 2
     most: ClassVar = LARGEST
+    later: ClassVar = ("axis",)
+
+    axis: int = 0
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        rest = inputs[0][1:]
+        if not 0 <= self.axis < len(inputs[0]):
+            raise ValueError(f"axis must be one of {inputs[0]}, got {self.axis}")
+        before, after = inputs[0][: self.axis], inputs[0][self.axis + 1 :]
         for shape in inputs:
-            if shape[1:] != rest:
-                raise ValueError(f"what is concatenated must differ in channels only, got {inputs[0]} and {shape}")
-        return (sum(shape[0] for shape in inputs), *rest)
+            if (shape[: self.axis], shape[self.axis + 1 :]) != (before, after) or len(shape) != len(inputs[0]):
+                along = "channels" if self.axis == 0 else f"axis {self.axis}"
+                raise ValueError(f"what is concatenated must differ in {along} only, got {inputs[0]} and {shape}")
+        return (*before, sum(shape[self.axis] for shape in inputs), *after)
 
 
 OPERATIONS: MappingProxyType[str, type[Node]] = MappingProxyType(
     {kind.op: kind for kind in (Convolution, Linear, Affine, MaxPool, AveragePool, Flatten, Add, Relu, Concatenate)}
 )
-"""All operations by the name they have in the file."""
+"""The operations of version 1 by the name they have in the file."""

@@ -32,13 +32,13 @@ from adaste.packed.nodes import (
     Node,
     Pool,
     Relu,
+    Shape,
     Weighted,
 )
+from adaste.packed.onnx_tensors import TENSOR_NODES
 
 OPSET, IR_VERSION = 17, 8
 """Old enough for every runtime in use."""
-
-OUTPUT = "logits"
 
 Attributes = Mapping[str, Any]
 NONE: Attributes = MappingProxyType({})
@@ -48,18 +48,23 @@ Step = tuple[str, list[str], Attributes]
 
 
 def to_onnx(graph: Graph) -> bytes:
-    """Return the ONNX file of a network: "input" (n, channels, height, width), normalised, to "logits" (n, classes)."""
+    """Return the ONNX file of a network; most have "input" (n, channels, height, width), normalised, and "logits"."""
     onnx = require_onnx()
-    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    helper, types = onnx.helper, {"float": onnx.TensorProto.FLOAT, "integer": onnx.TensorProto.INT64}
+    graph = _without_clashes(graph)
     model = _Model(graph)
     for node in graph.nodes:
         NODES[type(node)](model, node)
-    model.put("Identity", [graph.output], OUTPUT)
+    for result in graph.results:
+        model.put("Identity", [result.value], result.name)
     body = helper.make_graph(
         model.nodes,
         "adaste",
-        [helper.make_tensor_value_info(INPUT, floats, ["n", *graph.input_shape])],
-        [helper.make_tensor_value_info(OUTPUT, floats, ["n", graph.outputs])],
+        [helper.make_tensor_value_info(port.name, types[port.type], ["n", *port.shape]) for port in graph.inputs],
+        [
+            helper.make_tensor_value_info(result.name, types["float"], ["n", *model.shapes[result.value]])
+            for result in graph.results
+        ],
         model.tensors,
     )
     made = helper.make_model(
@@ -82,11 +87,25 @@ def require_onnx() -> Any:
     return onnx
 
 
+def _without_clashes(graph: Graph) -> Graph:
+    """Return the same network without a value that has the name of an output."""
+    taken = {result.name for result in graph.results} & {node.output for node in graph.nodes}
+    names = {name: f"{name}.value" for name in taken}
+
+    def rename(node: Node) -> Node:
+        inputs = tuple(names.get(name, name) for name in node.inputs)
+        return replace(node, inputs=inputs, output=names.get(node.output, node.output))
+
+    results = tuple(replace(result, value=names.get(result.value, result.value)) for result in graph.results)
+    return replace(graph, nodes=tuple(map(rename, graph.nodes)), results=results) if taken else graph
+
+
 class _Model:
     """Operators and tensors so far."""
 
     def __init__(self, graph: Graph) -> None:
-        self._onnx, self._shapes = require_onnx(), graph.shapes()
+        self._onnx, self.shapes = require_onnx(), graph.shapes()
+        self.constants, self.batch = graph.constants(), graph.inputs[0].name
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []
 
@@ -97,7 +116,7 @@ class _Model:
 
     def channels(self, node: Node, name: str, value: Array) -> str:
         """Add a number for every channel of a node's output, in the shape that ONNX wants beside that."""
-        sides = len(self._shapes[node.output]) - 1
+        sides = 0 if isinstance(node, Linear) else len(self.shapes[node.output]) - 1
         return self.tensor(f"{node.output}.{name}", value.astype(np.float32).reshape(-1, *[1] * sides))
 
     def put(self, op: str, inputs: Sequence[str], output: str, attributes: Attributes = NONE) -> str:
@@ -113,12 +132,21 @@ class _Model:
 
 
 def _convolution(model: _Model, node: Convolution) -> None:
-    attributes = {**_window(node), "group": node.groups}
+    attributes = {**_window(node), "group": node.groups, "dilations": node.dilation}
     model.chain(node.inputs[0], [("Conv", _weights(model, node), attributes), *_end(model, node)], node.output)
 
 
 def _linear(model: _Model, node: Linear) -> None:
-    model.chain(node.inputs[0], [("Gemm", _weights(model, node), {"transB": 1}), *_end(model, node)], node.output)
+    if len(model.shapes[node.output]) == 1:
+        product: Step = ("Gemm", _weights(model, node), {"transB": 1})
+    else:  # Gemm is for matrices alone
+        weight, *bias = _weights(model, node)
+        turned = model.put("Transpose", [weight], f"{node.output}.turned", {"perm": [1, 0]})
+        product = ("MatMul", [turned], NONE)
+        if bias:
+            model.chain(node.inputs[0], [product, ("Add", bias, NONE), *_end(model, node)], node.output)
+            return
+    model.chain(node.inputs[0], [product, *_end(model, node)], node.output)
 
 
 def _affine(model: _Model, node: Affine) -> None:
@@ -157,12 +185,44 @@ def _window(node: Convolution | Pool) -> Attributes:
 
 
 def _max_pool(model: _Model, node: MaxPool) -> None:
-    model.put("MaxPool", node.inputs, node.output, _window(node))
+    model.put("MaxPool", node.inputs, node.output, _pool_window(model, node))
+
+
+def _pool_window(model: _Model, node: Pool) -> Attributes:
+    """Return the window of a pool; what a last one has beyond the padding is padding of its own.
+
+    ONNX's rounding up (ceil_mode) is not that of torch, and not the same in all its runtimes.
+    """
+    if not node.ceil:
+        return _window(node)
+    sizes, counts = model.shapes[node.inputs[0]][1:], model.shapes[node.output][1:]
+    ends = [
+        max(0, (count - 1) * stride + kernel - side - pad)
+        for count, stride, kernel, side, pad in zip(counts, node.stride, node.kernel, sizes, node.padding, strict=True)
+    ]
+    return {"kernel_shape": node.kernel, "strides": node.stride, "pads": [*node.padding, *ends]}
 
 
 def _average_pool(model: _Model, node: AveragePool) -> None:
-    attributes = {**_window(node), "count_include_pad": int(node.count_padding)}
-    model.put("AveragePool", node.inputs, node.output, attributes)
+    window = _pool_window(model, node)
+    if not node.ceil:
+        attributes = {**window, "count_include_pad": int(node.count_padding)}
+        model.put("AveragePool", node.inputs, node.output, attributes)
+        return
+    mean = model.put("AveragePool", node.inputs, f"{node.output}.mean", {**window, "count_include_pad": 1})
+    shares = model.tensor(f"{node.output}.shares", _shares(model, node))
+    model.put("Mul", [mean, shares], node.output)
+
+
+def _shares(model: _Model, node: AveragePool) -> Array:
+    """Return the pixels of a window over those that count, for all windows of a pool that is rounded up."""
+    sides = []
+    for axis in (0, 1):
+        at = np.arange(model.shapes[node.output][axis + 1]) * node.stride[axis] - node.padding[axis]
+        room = node.padding[axis] if node.count_padding else 0
+        last = np.minimum(at + node.kernel[axis], model.shapes[node.inputs[0]][axis + 1] + room)
+        sides.append(node.kernel[axis] / (last - np.maximum(at, -room)))
+    return np.outer(*sides).astype(np.float32)
 
 
 def _flatten(model: _Model, node: Flatten) -> None:
@@ -179,7 +239,15 @@ def _relu(model: _Model, node: Relu) -> None:
 
 
 def _concatenate(model: _Model, node: Concatenate) -> None:
-    model.put("Concat", node.inputs, node.output, {"axis": 1})
+    """Join values; constants are repeated for the batch, whose length only the input knows."""
+    inputs = list(node.inputs)
+    for place, name in enumerate(inputs):
+        if name in model.constants and node.output not in model.constants:
+            size = model.put("Shape", [model.batch], f"{node.output}.{place}.batch", {"start": 0, "end": 1})
+            ones = model.tensor(f"{node.output}.{place}.ones", np.ones(len(model.shapes[name]), np.int64))
+            shape = model.put("Concat", [size, ones], f"{node.output}.{place}.shape", {"axis": 0})
+            inputs[place] = model.put("Expand", [name, shape], f"{node.output}.{place}")
+    model.put("Concat", inputs, node.output, {"axis": node.axis + 1})
 
 
 NODES: MappingProxyType[type[Node], Callable[[_Model, Any], None]] = MappingProxyType(
@@ -193,6 +261,7 @@ NODES: MappingProxyType[type[Node], Callable[[_Model, Any], None]] = MappingProx
         Add: _add,
         Relu: _relu,
         Concatenate: _concatenate,
+        **TENSOR_NODES,
     }
 )
 """How each node becomes operators of ONNX."""
@@ -226,7 +295,7 @@ def to_int8_onnx(graph: Graph, images: NDArray[np.float32]) -> bytes:
         return path.read_bytes()
 
 
-def _check_images(images: NDArray[np.float32], shape: tuple[int, int, int]) -> None:
+def _check_images(images: NDArray[np.float32], shape: Shape) -> None:
     if images.ndim != 4 or images.shape[1:] != shape or not len(images):
         raise ValueError(f"images must be (n, *{shape}), at least one, got {images.shape}")
     if not np.isfinite(images).all():

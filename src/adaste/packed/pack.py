@@ -1,5 +1,6 @@
 """From a model to a packed network: trace it, fold norms and scales into its layers, write one bit per weight."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -15,11 +16,11 @@ import adaste
 from adaste._util.checks import matches, no_match
 from adaste._util.files import write_atomically
 from adaste.packed.format import to_bytes
-from adaste.packed.graph import INPUT, Graph
+from adaste.packed.graph import Graph
 from adaste.packed.nodes import Add, Affine, Epilogue, MaxPool, Node, Relu, Weighted, pack_signs
 from adaste.packed.onnx import to_onnx
 from adaste.packed.torch_module import PackedNetwork
-from adaste.packed.trace import Traced, trace
+from adaste.packed.trace import Example, Traced, trace
 
 Sole = Callable[[str], Node | None]
 """The node that makes a value, if that has one user and is not the output."""
@@ -28,10 +29,10 @@ Change = tuple[Node, list[Node]]
 """A node that goes, and what takes the place of the one that was looked at."""
 
 
-def fold(nodes: Sequence[Node], output: str) -> tuple[Node, ...]:
-    """Return nodes that compute `output` as the given ones do, with as much as possible in each."""
+def fold(nodes: Sequence[Node], *outputs: str) -> tuple[Node, ...]:
+    """Return nodes that compute `outputs` as the given ones do, with as much as possible in each."""
     folded = list(nodes)
-    sole, place = _find_sole(folded, output), 0
+    sole, place = _find_sole(folded, outputs), 0
     while place < len(folded):
         change = next((found for rule in RULES if (found := rule(folded[place], sole)) is not None), None)
         if change is None:
@@ -40,12 +41,12 @@ def fold(nodes: Sequence[Node], output: str) -> tuple[Node, ...]:
         gone, instead = change
         folded[place : place + 1] = instead
         folded.remove(gone)
-        sole, place = _find_sole(folded, output), place - 1
+        sole, place = _find_sole(folded, outputs), place - 1
     return tuple(folded)
 
 
-def _find_sole(nodes: list[Node], output: str) -> Sole:
-    uses = Counter([name for node in nodes for name in node.inputs] + [output, output])
+def _find_sole(nodes: list[Node], outputs: Sequence[str]) -> Sole:
+    uses = Counter([*(name for node in nodes for name in node.inputs), *outputs, *outputs])
     makers = {node.output: node for node in nodes}
     return lambda name: makers.get(name) if uses[name] == 1 else None
 
@@ -130,7 +131,7 @@ def writer_for(path: Path) -> Callable[[Graph], bytes]:
 
 def pack(
     model: nn.Module,
-    example: Tensor,
+    example: Example,
     *,
     path: str | Path | None = None,
     classes: Sequence[str] | None = None,
@@ -147,7 +148,9 @@ def pack(
 
     Args:
         model: The network; its training mode and its weights stay as they are.
-        example: Images (n, channels, height, width), normalised, of the size that the network is for.
+        example: Images (n, channels, height, width), normalised, of the size that the network is for; or whatever else
+            the model takes, with the batch first: a tensor, a tuple of tensors, or a dict of them by name. Tokens are
+            whole numbers.
         path: The file to write. Its name ends in `.safetensors`, or in `.onnx` for a file of ONNX in float32.
         classes: The names of the network's outputs.
         mean: The mean per channel of pixels in 0..1 with which its images are normalised.
@@ -183,7 +186,7 @@ def pack(
 
 def to_graph(
     model: nn.Module,
-    example: Tensor,
+    example: Example,
     *,
     classes: Sequence[str] | None = None,
     mean: Sequence[float] | None = None,
@@ -195,18 +198,23 @@ def to_graph(
     traced = trace(model, example)
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
     names = _other_names(model)
-    nodes, output = _rename(fold(_pack_weights(traced, patterns, names), traced.output), traced.output)
-    graph = Graph(
-        input_shape=traced.input_shape,
+    outputs = tuple(output.value for output in traced.outputs)
+    nodes, renamed = _rename(traced, fold(_pack_weights(traced, patterns, names), *outputs))
+    first, *more = traced.inputs
+    normalised = replace(
+        first,
         mean=None if mean is None else tuple(map(float, mean)),
         std=None if std is None else tuple(map(float, std)),
+    )
+    graph = Graph(
+        inputs=(normalised, *more),
         classes=None if classes is None else tuple(classes),
         recipe=recipe,
         producer=f"adaste {adaste.__version__}",
         nodes=nodes,
-        output=output,
+        results=tuple(replace(output, value=renamed[output.value]) for output in traced.outputs),
     )
-    _check(graph, example, traced.logits)
+    _check(graph, traced)
     return graph
 
 
@@ -221,11 +229,13 @@ def _other_names(model: nn.Module) -> dict[str, list[str]]:
 def _pack_weights(traced: Traced, float_layers: tuple[str, ...], names: dict[str, list[str]]) -> list[Node]:
     """Return the nodes with binary weights, except for layers that may be real and are."""
     real = _match(float_layers, {name: names.get(name, [name]) for name in traced.weights.values()})
+    weights = traced.weights  # without the layers that operations of torch themselves are made of
     nodes: list[Node] = []
     refused = []
     for node in traced.nodes:
-        packed = _pack_layer(node) if isinstance(node, Weighted) else node
-        if isinstance(node, Weighted) and packed is None and (name := traced.weights[node.output]) not in real:
+        layer = isinstance(node, Weighted) and node.output in weights
+        packed = _pack_layer(node) if isinstance(node, Weighted) and layer else node
+        if isinstance(node, Weighted) and packed is None and (name := weights[node.output]) not in real:
             refused.append(f"{name} is not binary: {_sizes_of(node)}")
         nodes.append(packed or node)
     if refused:
@@ -269,20 +279,26 @@ def _match(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[str]
     return found
 
 
-def _rename(nodes: tuple[Node, ...], output: str) -> tuple[tuple[Node, ...], str]:
-    """Return the nodes with values that are numbered in the order of execution."""
-    names = {INPUT: INPUT, **{node.output: f"t{place}" for place, node in enumerate(nodes, start=1)}}
+def _rename(traced: Traced, nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], dict[str, str]]:
+    """Return the nodes with values that are numbered in the order of execution, and all new names."""
+    taken = {given.name for given in traced.inputs}
+    letter = next(letter for letter in "tuvwxyz" if not any(re.fullmatch(rf"{letter}\d+", name) for name in taken))
+    names = {name: name for name in taken}
+    names |= {node.output: f"{letter}{place}" for place, node in enumerate(nodes, start=1)}
     renamed = [replace(node, inputs=tuple(names[n] for n in node.inputs), output=names[node.output]) for node in nodes]
-    return tuple(renamed), names[output]
+    return tuple(renamed), names
 
 
 @torch.no_grad()
-def _check(graph: Graph, example: Tensor, wanted: Tensor) -> None:
-    """Raise ValueError if the logits differ: tracing can go wrong in unforeseen ways."""
-    found = PackedNetwork(graph)(example.detach().cpu().float())
-    difference, size = (found - wanted).abs().max().item(), wanted.abs().max().item()
-    if not difference <= AGREEMENT * size:
-        raise ValueError(
-            f"the packed network would not compute what the model does: its logits for the example differ by up to "
-            f"{difference:.3g}, the largest is {size:.3g}"
-        )
+def _check(graph: Graph, traced: Traced) -> None:
+    """Raise ValueError if the results differ: tracing can go wrong in unforeseen ways."""
+    found = PackedNetwork(graph)(**traced.example)
+    if isinstance(found, Tensor):
+        found = {traced.outputs[0].name: found}
+    for name, wanted in traced.results.items():
+        difference, size = (found[name] - wanted).abs().max().item(), wanted.abs().max().item()
+        if not difference <= AGREEMENT * size:
+            raise ValueError(
+                f"the packed network would not compute what the model does: its {name} for the example differ by up to "
+                f"{difference:.3g}, the largest is {size:.3g}"
+            )

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from adaste._util.packages import MissingPackageError
 from adaste.packed.format import read
-from adaste.packed.graph import INPUT, Graph
+from adaste.packed.graph import INPUT, Graph, Input
 from adaste.packed.nodes import (
     Add,
     Affine,
@@ -29,6 +29,7 @@ from adaste.packed.nodes import (
     Relu,
     Weighted,
 )
+from adaste.packed.torch_tensors import COMPUTATIONS as TENSOR_COMPUTATIONS
 
 ZOO = "zoo:"
 """What the name of a network of the zoo begins with."""
@@ -41,7 +42,9 @@ def load_packed(path: str | Path) -> "PackedNetwork":
         path: A file that `adaste.pack` or `adaste export` wrote; or "zoo:NAME", a network of the package adaste-zoo.
 
     Returns:
-        A module for images (n, channels, height, width) that are normalised with `graph.mean` and `graph.std`.
+        A module for the inputs of the network, as `graph.inputs` names them: by position or by name. Most take images
+        (n, channels, height, width) that are normalised with `graph.mean` and `graph.std`. It returns a tensor, or a
+        dict of tensors where the network has several outputs.
 
     Raises:
         ValueError: If the file is damaged or no one-bit file; it says what is wrong.
@@ -68,7 +71,8 @@ class PackedNetwork(nn.Module):
     """A packed network as a torch module. Its tensors are buffers: it moves between devices, but does not train.
 
     Args:
-        graph: The content of the file: `graph.classes`, `graph.mean`, `graph.std`, `graph.input_shape`, `graph.recipe`.
+        graph: The content of the file: `graph.inputs`, `graph.results`, `graph.classes`, `graph.recipe`; `graph.mean`,
+            `graph.std` and `graph.input_shape` of the first input.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -78,20 +82,44 @@ class PackedNetwork(nn.Module):
         self._last_uses = graph.last_uses()
         self.eval()
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the logits (n, classes)."""
-        if images.dim() != 4 or tuple(images.shape[1:]) != self.graph.input_shape:
-            channels, height, width = self.graph.input_shape
-            raise ValueError(f"images must be (n, {channels}, {height}, {width}), got {tuple(images.shape)}")
-        if not images.is_floating_point():
-            raise ValueError(f"images must be floating-point numbers, normalised with mean and std, got {images.dtype}")
-        values = {INPUT: images}
+    def forward(self, *inputs: Tensor, **named: Tensor) -> Tensor | dict[str, Tensor]:
+        """Return the logits (n, classes); or all outputs by name, where there are several."""
+        values = self._match(inputs, named)
+        count = max(len(value) for value in values.values())
         for place, (node, layer) in enumerate(zip(self.graph.nodes, self.layers, strict=True)):
             values[node.output] = layer(*(values[name] for name in node.inputs))
             for name in {*node.inputs, node.output}:
                 if self._last_uses.get(name, -1) <= place:
                     del values[name]
-        return values[self.graph.output]
+        found = {
+            result.name: values[result.value].expand(count, *values[result.value].shape[1:])
+            for result in self.graph.results
+        }
+        return next(iter(found.values())) if len(found) == 1 else found
+
+    def _match(self, inputs: tuple[Tensor, ...], named: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the inputs by name. Raise ValueError unless they are what the network takes."""
+        wanted = [given.name for given in self.graph.inputs]
+        values = {**dict(zip(wanted, inputs, strict=False)), **named}
+        if len(inputs) + len(named) != len(wanted) or set(values) != set(wanted):
+            given = ", ".join(map(str, (*range(len(inputs)), *named)))
+            raise ValueError(f"the network takes {len(wanted)} inputs, {', '.join(wanted)}, got {given or 'none'}")
+        for port in self.graph.inputs:
+            _check_input(port, values[port.name])
+        if len({len(value) for value in values.values()}) > 1:
+            raise ValueError(f"all inputs must have one batch, got {[len(value) for value in values.values()]}")
+        return values
+
+
+def _check_input(port: Input, value: Tensor) -> None:
+    what = "images" if port.name == INPUT and len(port.shape) == 3 else port.name
+    if value.dim() != len(port.shape) + 1 or tuple(value.shape[1:]) != port.shape:
+        sides = ", ".join(map(str, port.shape))
+        raise ValueError(f"{what} must be (n, {sides}), got {tuple(value.shape)}")
+    if port.type == "float" and not value.is_floating_point():
+        raise ValueError(f"{what} must be floating-point numbers, normalised with mean and std, got {value.dtype}")
+    if port.type == "integer" and (value.is_floating_point() or value.is_complex()):
+        raise ValueError(f"{what} must be whole numbers, got {value.dtype}")
 
 
 class _Layer(nn.Module):
@@ -105,35 +133,41 @@ class _Layer(nn.Module):
         super().__init__()
         self.node = node
         self.register_buffer("weight", _tensor(node.dense()) if isinstance(node, Weighted) else None)
+        if type(node) in TENSOR_COMPUTATIONS:
+            for name in ("weight", "value"):
+                self.register_buffer(name, _tensor(getattr(node, name, None)))
         for name in ("scale", "shift"):
             self.register_buffer(name, _tensor(getattr(node, name, None)))
 
     def forward(self, *inputs: Tensor) -> Tensor:
         if isinstance(self.node, Epilogue):
             return self._finish(self.node, *inputs)
+        if type(self.node) in TENSOR_COMPUTATIONS:
+            return TENSOR_COMPUTATIONS[type(self.node)](self.node, self._buffers, *inputs)
         return COMPUTATIONS[type(self.node)](self.node, *inputs)
 
     def _finish(self, node: Epilogue, x: Tensor, residual: Tensor | None = None) -> Tensor:
         y = COMPUTATIONS[type(node)](node, x, self.weight)
         if self.scale is not None:
-            y = y * _per_channel(self.scale, y)
+            y = y * _per_channel(self.scale, y, node)
         if self.shift is not None:
-            y = y + _per_channel(self.shift, y)
+            y = y + _per_channel(self.shift, y, node)
         if residual is not None:
             y = y + residual
         return F.relu(y) if node.relu else y
 
 
-def _per_channel(channels: Tensor, y: Tensor) -> Tensor:
-    return channels.view(1, -1, *[1] * (y.dim() - 2))
+def _per_channel(channels: Tensor, y: Tensor, node: Epilogue) -> Tensor:
+    """Return the numbers for the first axis of a value, or for the last one of a linear layer's."""
+    return channels if isinstance(node, Linear) else channels.view(1, -1, *[1] * (y.dim() - 2))
 
 
-def _tensor(value: Array | None) -> Tensor | None:
-    return None if value is None else torch.from_numpy(value.astype(np.float32))
+def _tensor(value: Array | float | None) -> Tensor | None:
+    return torch.from_numpy(value.astype(np.float32)) if isinstance(value, np.ndarray) else None
 
 
 def _convolution(node: Convolution, x: Tensor, weight: Tensor) -> Tensor:
-    return F.conv2d(x, weight, None, node.stride, node.padding, 1, node.groups)
+    return F.conv2d(x, weight, None, node.stride, node.padding, node.dilation, node.groups)
 
 
 def _linear(node: Linear, x: Tensor, weight: Tensor) -> Tensor:
@@ -145,11 +179,13 @@ def _affine(node: Affine, x: Tensor, weight: None) -> Tensor:
 
 
 def _max_pool(node: MaxPool, x: Tensor) -> Tensor:
-    return F.max_pool2d(x, node.kernel, node.stride, node.padding)
+    return F.max_pool2d(x, node.kernel, node.stride, node.padding, ceil_mode=node.ceil)
 
 
 def _average_pool(node: AveragePool, x: Tensor) -> Tensor:
-    return F.avg_pool2d(x, node.kernel, node.stride, node.padding, count_include_pad=node.count_padding)
+    return F.avg_pool2d(
+        x, node.kernel, node.stride, node.padding, ceil_mode=node.ceil, count_include_pad=node.count_padding
+    )
 
 
 def _flatten(node: Flatten, x: Tensor) -> Tensor:
@@ -165,7 +201,8 @@ def _relu(node: Relu, x: Tensor) -> Tensor:
 
 
 def _concatenate(node: Concatenate, *inputs: Tensor) -> Tensor:
-    return torch.cat(inputs, 1)
+    count = max(len(x) for x in inputs)
+    return torch.cat([x.expand(count, *x.shape[1:]) for x in inputs], node.axis + 1)
 
 
 COMPUTATIONS: MappingProxyType[type[Node], Callable[..., Tensor]] = MappingProxyType(

@@ -1,16 +1,18 @@
 """From a torch model to nodes: what it computes for an image, operation by operation.
 
 torch.export runs the model once and writes down torch's own operations, without side effects. Those that depend on the
-image become nodes, by the table in `calls.py`; all others, whatever they are, are computed here and now.
+inputs become nodes, by the table in `aten.py`; all others, whatever they are, are computed here and now.
 """
 
 import copy
+import inspect
 import itertools
 import operator
 import re
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,57 +23,112 @@ from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adaste.packed.aten import ADVICE, CALLS, SUPPORTED
-from adaste.packed.graph import BATCH, INPUT, Arguments, Builder, Constant, Misfit, Value
+from adaste.packed.graph import (
+    BATCH,
+    INPUT,
+    LOGITS,
+    Arguments,
+    Builder,
+    Constant,
+    Input,
+    Misfit,
+    Output,
+    Value,
+    value_of,
+)
 from adaste.packed.nodes import Node
 
 _TORCH = Path(torch.__file__).parent
 
 
+Example = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
+"""A batch of inputs: one tensor, or several by their places or by their names."""
+
+
 @dataclass(frozen=True)
 class Traced:
-    """A model as nodes, all in float32, and its logits for the example.
+    """A model as nodes, all in float32, and its results for the example.
 
     Args:
-        input_shape: Channels, height and width of its images.
+        inputs: What the model is given.
         nodes: The operations in the order of execution.
-        output: The name of the logits.
+        outputs: What the model gives.
         weights: The names of the parameters that are the weights of layers, by the outputs of these.
-        logits: The model's logits for the example.
+        example: The inputs it was traced with, by name.
+        results: The model's results for them, by name.
     """
 
-    input_shape: tuple[int, int, int]
+    inputs: tuple[Input, ...]
     nodes: tuple[Node, ...]
-    output: str
+    outputs: tuple[Output, ...]
     weights: dict[str, str]
-    logits: Tensor
+    example: dict[str, Tensor]
+    results: dict[str, Tensor]
 
 
-def trace(model: nn.Module, example: Tensor) -> Traced:
-    """Return the trace of a model in evaluation mode, for images like `example` (n, channels, height, width)."""
-    _check_example(example)
-    with torch.no_grad():
-        network = _Logits(copy.deepcopy(model)).cpu().float().eval()
-        images = example.detach().cpu().float()
-        logits = network(images)
-        _check_logits(logits, model)
-        program = _export(network, images[:1].expand(BATCH, -1, -1, -1).contiguous())
-        channels, height, width = example.shape[1:]
-        builder = Builder((channels, height, width))
-        output = _Translator(program, builder).output()
-    return Traced((channels, height, width), tuple(builder.nodes), output, builder.weights, logits)
+def trace(model: nn.Module, example: Example) -> Traced:
+    """Return the trace of a model in evaluation mode, for inputs like `example`, each with the batch first."""
+    given = _name_inputs(model, example)
+    with torch.no_grad(), _without_fast_path():
+        network = _Results(copy.deepcopy(model).cpu(), None if not isinstance(example, Mapping) else tuple(given))
+        network = network.float().eval()
+        tensors = {name: value.detach().cpu() for name, value in given.items()}
+        tensors = {name: value.float() if value.is_floating_point() else value for name, value in tensors.items()}
+        found = network(*tensors.values())
+        results = dict(zip(network.names, found, strict=True))
+        for result in results.values():
+            _check_result(result, model)
+        inputs = tuple(
+            Input(name=name, shape=tuple(value.shape[1:]), type="float" if value.is_floating_point() else "integer")
+            for name, value in tensors.items()
+        )
+        batch = tuple(value[:1].expand(BATCH, *value.shape[1:]).contiguous() for value in tensors.values())
+        program = _export(network, batch)
+        builder = Builder(inputs)
+        values = _Translator(program, builder, inputs).outputs()
+    outputs = tuple(Output(name=name, value=value) for name, value in zip(results, values, strict=True))
+    return Traced(inputs, tuple(builder.nodes), outputs, builder.weights, tensors, results)
 
 
-def _check_example(example: Tensor) -> None:
-    if not isinstance(example, Tensor) or example.dim() != 4 or not len(example):
-        found = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
-        raise ValueError(f"example must be a tensor of images (n, channels, height, width), got {found}")
-    if not example.isfinite().all():
-        raise ValueError("example must hold finite numbers, got NaN or infinite ones")
+@contextmanager
+def _without_fast_path() -> Iterator[None]:
+    """Let torch's attention compute with the operations that it has in training, which are documented ones."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _check_logits(logits: Tensor, model: nn.Module) -> None:
-    """Raise ValueError unless all logits are finite: the packed network is compared with them."""
-    bad = int((~logits.isfinite()).sum())
+def _name_inputs(model: nn.Module, example: Any) -> dict[str, Tensor]:
+    """Return the tensors of an example by name: the parameters of `forward` for those given by place."""
+    if isinstance(example, Tensor):
+        named = {INPUT: example}
+    elif isinstance(example, Mapping):
+        named = dict(example)
+    elif isinstance(example, list | tuple):
+        names = list(inspect.signature(model.forward).parameters)
+        named = dict(itertools.zip_longest(names[: len(example)], example))
+    else:
+        named = {INPUT: example}
+    for name, value in named.items():
+        if not isinstance(value, Tensor) or value.dim() < 1 or not len(value):
+            shown = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(
+                "example must be a tensor of images (n, channels, height, width), or other tensors with their batch "
+                f"first in a tuple or a dict, got {shown}"
+            )
+        if value.is_floating_point() and not value.isfinite().all():
+            raise ValueError(f"example must hold finite numbers, got NaN or infinite ones in {name}")
+    if not named or len({len(value) for value in named.values()}) > 1:
+        raise ValueError(f"all tensors of example must have one batch, got {[len(v) for v in named.values()]}")
+    return named
+
+
+def _check_result(result: Tensor, model: nn.Module) -> None:
+    """Raise ValueError unless all numbers are finite: the packed network is compared with them."""
+    bad = int((~result.isfinite()).sum())
     if not bad:
         return
     tensors = itertools.chain(model.named_parameters(), model.named_buffers())
@@ -82,31 +139,54 @@ def _check_logits(logits: Tensor, model: nn.Module) -> None:
         else "its parameters and buffers are finite: a number becomes too large or undefined on the way"
     )
     raise ValueError(
-        f"the model's own outputs are not finite: {bad} of {logits.numel()} for the example, in evaluation mode and "
+        f"the model's own outputs are not finite: {bad} of {result.numel()} for the example, in evaluation mode and "
         f"float32; {cause}"
     )
 
 
-class _Logits(nn.Module):
-    """A model whose output may have the logits inside, as those of transformers do."""
+class _Results(nn.Module):
+    """A model that gives its results as a tuple; their names are in `names` after the first call.
 
-    def __init__(self, model: nn.Module) -> None:
+    Args:
+        model: The model. If its output has `logits`, as those of transformers, these are the result.
+        inputs: The names by which the model takes its inputs; None if it takes them by place.
+    """
+
+    def __init__(self, model: nn.Module, inputs: tuple[str, ...] | None) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.inputs = model, inputs
+        self.names: tuple[str, ...] = ()
 
-    def forward(self, images: Tensor) -> Tensor:
-        output = self.model(images)
-        found = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-        if not isinstance(found, Tensor):
-            raise ValueError(f"the model must give a tensor, or something with `logits`, got {type(output).__name__}")
-        return found
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        output = (
+            self.model(*inputs) if self.inputs is None else self.model(**dict(zip(self.inputs, inputs, strict=True)))
+        )
+        logits = getattr(output, LOGITS, None)
+        found = {LOGITS: output if isinstance(output, Tensor) else logits}
+        if not isinstance(found[LOGITS], Tensor):
+            found = dict(_tensors("", output))
+        if not found:
+            raise ValueError(f"the model must give a tensor, or something that holds some, got {type(output).__name__}")
+        self.names = tuple(found)
+        return tuple(result for result in found.values() if result is not None)
 
 
-def _export(network: nn.Module, images: Tensor) -> ExportedProgram:
+def _tensors(name: str, output: Any) -> Iterator[tuple[str, Tensor]]:
+    """Yield the real tensors inside of a mapping or a sequence, with the keys that lead to them."""
+    if isinstance(output, Tensor) and output.is_floating_point():
+        yield name.removeprefix("."), output
+    parts = (
+        output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, list | tuple) else ()
+    )
+    for key, part in parts:
+        yield from _tensors(f"{name}.{key}", part)
+
+
+def _export(network: nn.Module, inputs: tuple[Tensor, ...]) -> ExportedProgram:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # torch's, about itself
-            program = torch.export.export(network, (images,), strict=False)
+            program = torch.export.export(network, inputs, strict=False)
             # With an empty table it only removes side effects: what is written in place becomes a value of its own.
             return program.run_decompositions({}) if _writes(program) else program
     except Exception as error:  # whatever the code of a model does
@@ -134,8 +214,9 @@ class _Refusal:
 class _Translator:
     """Translates the operations of an exported model; one error names all that cannot be packed."""
 
-    def __init__(self, program: ExportedProgram, builder: Builder) -> None:
+    def __init__(self, program: ExportedProgram, builder: Builder, inputs: Sequence[Input]) -> None:
         self._program, self._builder = program, builder
+        self._inputs = dict(zip(program.graph_signature.user_inputs, inputs, strict=True))
         self._found: dict[fx.Node, Any] = {}
         self._refused: list[_Refusal] = []
         signature = program.graph_signature
@@ -145,8 +226,8 @@ class _Translator:
             **signature.inputs_to_lifted_tensor_constants,
         }
 
-    def output(self) -> str:
-        """Build all nodes, and return the name of the output."""
+    def outputs(self) -> list[str]:
+        """Build all nodes, and return the names of the outputs."""
         last = next(node for node in self._program.graph.nodes if node.op == "output")
         needed = _find_needed(last)
         for node in self._program.graph.nodes:
@@ -154,16 +235,21 @@ class _Translator:
                 self._found[node] = self._input(node) if node.op == "placeholder" else self._call(node)
         if self._refused:
             raise ValueError(_describe(self._refused))
-        (logits,) = self._lookup(last.args[0])
-        if not isinstance(logits, Value):
-            raise ValueError("the output of the model does not depend on the image")
-        return self._builder.use(logits)
+        return [self._output(result) for result in self._lookup(last.args[0])]
+
+    def _output(self, result: Any) -> str:
+        if not isinstance(result, Value):
+            raise ValueError("an output of the model does not depend on the image")
+        if result.batch or result.merged:
+            raise ValueError(f"an output of the model must have the batch first and alone, got {result.torch_shape()}")
+        return self._builder.use(result)
 
     def _input(self, node: fx.Node) -> Constant | Value:
-        """Return an input of the program: the images, a parameter, a buffer or another constant."""
+        """Return an input of the program: one of the model's, a parameter, a buffer or another constant."""
         name = self._names.get(node.name)
         if name is None:
-            return Value(INPUT, self._builder.shapes[INPUT])
+            given = self._inputs[node.name]
+            return value_of(given.name, (BATCH, *given.shape))
         kept = self._program.state_dict if name in self._program.state_dict else self._program.constants
         return Constant(kept[name].detach(), _strip_wrapper(name))
 
@@ -284,5 +370,5 @@ def _layer(node: fx.Node) -> str:
 
 
 def _strip_wrapper(name: str) -> str:
-    """Return a name inside the model, which `_Logits` wraps."""
+    """Return a name inside the model, which `_Results` wraps."""
     return name.removeprefix("model").removeprefix(".")

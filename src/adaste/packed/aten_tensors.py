@@ -1,0 +1,705 @@
+"""Operations of torch on tensors of any shape as nodes: arithmetic, functions, changes of shape, attention.
+
+Each function takes the builder, the operation's arguments by the names of its schema, and the shape of its result, with
+the batch.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from adaste.packed.aten_layers import (
+    as_map,
+    constant,
+    depth_to_space,
+    pair,
+    put_affine,
+    put_linear,
+    put_padding,
+    reduction,
+)
+from adaste.packed.graph import BATCH, Arguments, Builder, Constant, Value, value_of, view_of
+from adaste.packed.nodes import Add, Array, Concatenate, Linear, Relu
+from adaste.packed.tensor_nodes import (
+    Attention,
+    Combine,
+    Embedding,
+    Expand,
+    Function,
+    MatMul,
+    Resize,
+    Slice,
+    Softmax,
+    Transpose,
+)
+
+LARGEST_BOUND = 1024
+"""The largest bound of a clamp that is made of ReLUs: its values are rounded like numbers of the size of its bounds."""
+
+LOWEST = -3e38
+"""What stands for minus infinity in masks: files hold finite numbers."""
+
+
+def _alike(value: Value, x: Value) -> Value:
+    """Return what was computed from the stored form of `x` as torch sees it."""
+    return Value(value.name, x.shape, x.batch, x.merged)
+
+
+def function(name: str, parameter: str | None = None) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+    """Return the function that adds a function of every number; `parameter` names the argument that is its own."""
+
+    def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+        own = None if parameter is None else float(a[parameter])
+        return put_function(builder, a["self"], name, own)
+
+    return put
+
+
+def put_function(builder: Builder, x: Value, name: str, parameter: float | None = None) -> Value:
+    """Add a function of every number, which needs no certain shape."""
+    node = Function(inputs=(x.name,), output=builder.new_name(), function=name, parameter=parameter)
+    return _alike(builder.put(node), x)
+
+
+def relu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.relu."""
+    return _alike(builder.put(Relu(inputs=(a["self"].name,), output=builder.new_name())), a["self"])
+
+
+def gelu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.gelu."""
+    return put_function(builder, a["self"], "gelu" if a["approximate"] == "none" else "gelu_tanh")
+
+
+def elu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.elu."""
+    if (a["scale"], a["input_scale"]) != (1, 1):
+        raise ValueError(f"the scales of an ELU must be 1, got {a['scale']} and {a['input_scale']}")
+    return put_function(builder, a["self"], "elu", float(a["alpha"]))
+
+
+def selu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.selu: a scaled ELU."""
+    x = put_function(builder, a["self"], "elu", 1.6732632423543772)
+    return put_combination(builder, "multiply", x, 1.0507009873554805)
+
+
+def prelu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.prelu: relu(x) - slope relu(-x)."""
+    x: Value = a["self"]
+    slope = constant(a["weight"], "the slope").tensor
+    if slope.numel() > 1:
+        slope = slope.reshape(-1, *[1] * (x.rank - 2))
+    positive = relu(builder, {"self": x}, shape)
+    negative = relu(builder, {"self": put_combination(builder, "multiply", x, -1)}, shape)
+    turned = put_combination(builder, "multiply", negative, Constant(-slope, "a slope"))
+    return put_combination(builder, "add", positive, turned)
+
+
+def glu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.glu: half of a value times the sigmoid of the other."""
+    axis = a["self"].axis(a["dim"])
+    half = a["self"].shape[axis] // 2
+    first, second = (put_slice(builder, a["self"], axis, start, half) for start in (0, half))
+    return put_combination(builder, "multiply", first, put_function(builder, second, "sigmoid"))
+
+
+def vector_norm(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.linalg_vector_norm: the root of a sum of squares."""
+    if a["ord"] != 2:
+        raise ValueError(f"only the norm of order 2 is possible, got {a['ord']}")
+    squares = put_combination(builder, "multiply", a["self"], a["self"])
+    summed: Value = reduction("sum")(builder, {**a, "self": squares}, shape)
+    return put_function(builder, summed, "sqrt")
+
+
+def variance(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.var: the mean of squared differences from the mean."""
+    x: Value = a["self"]
+    dimensions = [a["dim"]] if isinstance(a["dim"], int) else list(a["dim"] or range(x.rank))
+    count = math.prod(x.shape[x.axis(dimension)] for dimension in dimensions)
+    correction = a["correction"] if "correction" in a else int(a["unbiased"])
+    center = reduction("mean")(builder, {"self": x, "dim": dimensions, "keepdim": True}, _kept(x, dimensions))
+    apart = put_combination(builder, "subtract", x, center)
+    squares = put_combination(builder, "multiply", apart, apart)
+    found = reduction("mean")(builder, {**a, "self": squares, "dim": dimensions}, shape)
+    correction = 1 if correction is None else correction
+    return found if correction == 0 else put_combination(builder, "multiply", found, count / (count - correction))
+
+
+def _kept(x: Value, dimensions: list[int]) -> tuple[int, ...]:
+    gone = {dimension % x.rank for dimension in dimensions}
+    return tuple(1 if place in gone else side for place, side in enumerate(x.torch_shape()))
+
+
+def softplus(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.softplus."""
+    if a["beta"] != 1:
+        raise ValueError(f"beta of a softplus must be 1, got {a['beta']}")
+    return put_function(builder, a["self"], "softplus")
+
+
+def power(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.pow with an exponent that is a product or a root."""
+    x, exponent = a["self"], a["exponent"]
+    if exponent in (2, 3):
+        square = put_combination(builder, "multiply", x, x)
+        return square if exponent == 2 else put_combination(builder, "multiply", square, x)
+    names = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+    if isinstance(x, Value) and exponent in names:
+        return put_function(builder, x, names[exponent])
+    raise ValueError(f"an exponent must be 2, 3 or one of {', '.join(map(str, names))}, got {exponent}")
+
+
+def square(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.square."""
+    return put_combination(builder, "multiply", a["self"], a["self"])
+
+
+def relu6(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.relu6."""
+    return clamp(builder, {**a, "min": 0, "max": 6}, shape)
+
+
+def hardtanh(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.hardtanh, which nn.ReLU6 is, too."""
+    return clamp(builder, {**a, "min": a["min_val"], "max": a["max_val"]}, shape)
+
+
+def clamp(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.clamp, of ReLUs: min(x, c) = c - relu(c - x) and max(x, c) = c + relu(x - c).
+
+    Larger bounds would cost digits, and are compared.
+    """
+    value: Value = a["self"]
+    low, high = a.get("min"), a.get("max")
+    bounds = [bound for bound in (low, high) if bound is not None]
+    if bounds != sorted(bounds) or not all(map(math.isfinite, bounds)):
+        raise ValueError(f"the bounds of a clamp must rise and be finite, got {bounds}")
+    if max(map(abs, bounds)) > LARGEST_BOUND:
+        for name, bound in (("maximum", low), ("minimum", high)):
+            value = value if bound is None else put_combination(builder, name, value, bound)
+        return value
+
+    def shift(x: Value, bound: float) -> Value:
+        return put_combination(builder, "add", x, bound) if bound else x
+
+    def reflect(x: Value) -> Value:
+        return put_combination(builder, "subtract", high, x)
+
+    if high is not None:  # the first: where low is 0, all that is left of it is a ReLU, which goes into another node
+        value = reflect(relu(builder, {"self": reflect(value)}, shape))
+    if low is not None:
+        value = shift(relu(builder, {"self": shift(value, -low)}, shape), low)
+    return value
+
+
+def combination(name: str) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+    """Return the function that adds a sum, a product and the like of two values, or of one and a constant."""
+
+    def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+        if a.get("rounding_mode") is not None:
+            raise ValueError(f"a division must not be rounded, got {a['rounding_mode']}")
+        return put_combination(builder, name, a["self"], a["other"], a.get("alpha", 1))
+
+    return put
+
+
+def subtract_from(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.rsub: y - alpha x."""
+    return put_combination(builder, "subtract", a["other"], a["self"], a.get("alpha", 1))
+
+
+def negate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.neg."""
+    return put_combination(builder, "multiply", a["self"], -1)
+
+
+def put_combination(builder: Builder, name: str, x: Any, y: Any, factor: float = 1) -> Value:
+    """Add a combination of x and factor * y, of which one at least is a value."""
+    if isinstance(x, Value) and isinstance(y, Value):
+        if factor != 1:
+            y = put_combination(builder, "multiply", y, factor)
+        return _combine_values(builder, name, x, y)
+    value, given = (x, y) if isinstance(x, Value) else (y, x)
+    numbers = as_constant(given, value)
+    if (
+        numbers.size > 1
+        and np.all(numbers == numbers.flat[0])
+        and np.broadcast_shapes(numbers.shape, value.shape) == value.shape
+    ):
+        numbers = numbers.flat[:1].reshape(())
+    if factor != 1 and isinstance(x, Value):
+        numbers = factor * numbers
+    scale_shift = _as_affine(name, numbers, factor, first=isinstance(x, Value))
+    if scale_shift is not None:
+        channels = _channels(builder, value, numbers)
+        if channels is not None:
+            return channels(*scale_shift)
+    if factor != 1 and isinstance(y, Value):
+        value = put_combination(builder, "multiply", y, factor)
+    return _combine_with_literal(builder, name, value, numbers, first=isinstance(x, Value))
+
+
+def _combine_values(builder: Builder, name: str, x: Value, y: Value) -> Value:
+    if (x.rank - x.batch, x.merged) != (y.rank - y.batch, y.merged):
+        raise ValueError(
+            f"two values must have their batch in one place, {x.torch_shape()} and {y.torch_shape()} have it in others"
+        )
+    if x.shape == y.shape and builder.shapes[x.name] == builder.shapes[y.name]:  # their form in memory does not matter
+        inputs: tuple[str, ...] = (x.name, y.name)
+    else:
+        inputs = (builder.use(x), builder.use(y))
+    output = builder.new_name()
+    if name == "add" and builder.shapes[inputs[0]] == builder.shapes[inputs[1]]:
+        found = builder.put(Add(inputs=inputs, output=output, relu=False))
+    else:
+        found = builder.put(Combine(inputs=inputs, output=output, function=name))
+    if x.shape == y.shape:
+        return _alike(found, x)
+    wider = max(x, y, key=lambda value: value.rank)
+    return Value(found.name, found.shape, wider.batch, wider.merged)
+
+
+def _combine_with_literal(builder: Builder, name: str, x: Value, numbers: Array, *, first: bool) -> Value:
+    numbers = numbers.astype(np.float32)
+    if numbers.size == 1:
+        numbers, used = numbers.reshape(()), x.name
+    else:
+        used = builder.use(x)
+    other = builder.literal(numbers)
+    inputs = (used, other) if first else (other, used)
+    found = builder.put(Combine(inputs=inputs, output=builder.new_name(), function=name))
+    return _alike(found, x) if numbers.size == 1 else Value(found.name, found.shape, x.batch, x.merged)
+
+
+def _as_affine(name: str, numbers: Array, factor: float, *, first: bool) -> tuple[Array | None, Array | None] | None:
+    """Return the scale and the shift that combine a value with a constant; None if nothing does."""
+    if name == "add":
+        return (None, numbers) if first or factor == 1 else (np.full_like(numbers, factor), numbers)
+    if name == "subtract":
+        return (None, -numbers) if first else (np.full_like(numbers, -factor), numbers)
+    if name == "multiply":
+        return numbers, None
+    return (1 / numbers, None) if name == "divide" and first and np.all(numbers) else None
+
+
+def _channels(builder: Builder, x: Value, numbers: Array) -> Callable[..., Value] | None:
+    """Return what scales and shifts a value by one number per channel of a map or of a flat value.
+
+    None if the numbers differ inside of a channel, or the value is neither.
+    """
+    if numbers.size == 1:
+        stored = builder.shapes[x.name]
+        if len(stored) not in (1, 3) or _is_of_linear(builder, x.name):
+            return None
+        whole = Value(x.name, stored)
+        return lambda scale, shift: _alike(put_affine(builder, whole, _all(scale, stored), _all(shift, stored)), x)
+    if _is_of_linear(builder, x.name) and builder.shapes[x.name] == x.shape:
+        return None
+    if x.batch or x.merged or len(x.shape) not in (1, 2, 3) or np.broadcast_shapes(numbers.shape, x.shape) != x.shape:
+        return None
+    rows = np.broadcast_to(numbers, x.shape).reshape(x.shape[0], -1)
+    if not np.all(rows == rows[:, :1]):
+        return None
+
+    def per_channel(part: Array | None) -> Array | None:
+        return None if part is None else np.broadcast_to(part, x.shape).reshape(x.shape[0], -1)[:, 0].copy()
+
+    return lambda scale, shift: put_affine(builder, x, per_channel(scale), per_channel(shift))
+
+
+def _is_of_linear(builder: Builder, name: str) -> bool:
+    """Return whether a value of more than one axis comes from a linear layer, whose channels are the last axis."""
+    maker = next((node for node in builder.nodes if node.output == name), None)
+    return isinstance(maker, Linear) and len(builder.shapes[name]) > 1
+
+
+def _all(part: Array | None, shape: tuple[int, ...]) -> Array | None:
+    return None if part is None else np.full(shape[0], part.reshape(-1)[0])
+
+
+def as_constant(given: Any, x: Value) -> Array:
+    """Return a constant that meets `x` in shape, without the batch. Raise ValueError if inputs would differ by it."""
+    if not isinstance(given, Constant):
+        return np.full((), float(given))
+    numbers = given.tensor.double().numpy()
+    while numbers.ndim > x.rank and len(numbers) == 1:
+        numbers = numbers[0]
+    if numbers.ndim > x.rank:
+        raise ValueError(f"a constant {numbers.shape} does not fit a value {x.torch_shape()}")
+    place = x.batch - (x.rank - numbers.ndim)
+    if place < 0:
+        return _fitting(numbers, x)
+    if numbers.shape[place] == 1:
+        return _fitting(numbers if x.merged else numbers.squeeze(place), x)
+    parts = np.split(numbers, BATCH, place) if numbers.shape[place] % BATCH == 0 else []
+    if not parts or not all(np.array_equal(part, parts[0]) for part in parts):
+        raise ValueError(f"a constant {numbers.shape} must be the same for all inputs of a batch")
+    return _fitting(parts[0] if x.merged else parts[0].squeeze(place), x)
+
+
+def _fitting(numbers: Array, x: Value) -> Array:
+    try:
+        np.broadcast_shapes(numbers.shape, x.shape)
+    except ValueError:
+        raise ValueError(f"a constant {numbers.shape} does not fit a value {x.shape}") from None
+    return numbers
+
+
+def masked_fill(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.masked_fill with a constant mask: x (1 - mask) + value mask."""
+    value = a["value"].tensor.item() if isinstance(a["value"], Constant) else a["value"]
+    mask = constant(a["mask"], "a mask").tensor.double()
+    kept = put_combination(builder, "multiply", a["self"], Constant(1 - mask, "a mask"))
+    return put_combination(builder, "add", kept, Constant(mask * max(value, LOWEST), "a mask"))
+
+
+def where(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.where with a constant condition: x mask + y (1 - mask)."""
+    mask = constant(a["condition"], "a condition").tensor.double()
+    terms: list[Any] = []
+    for part, share in ((a["self"], mask), (a["other"], 1 - mask)):
+        if isinstance(part, Value):
+            terms.append(put_combination(builder, "multiply", part, Constant(share, "a mask")))
+        else:
+            number = part.tensor if isinstance(part, Constant) else torch.tensor(float(part))
+            terms.append(Constant(share * number.double().clamp(LOWEST, -LOWEST), "a mask"))
+    return put_combination(builder, "add", *terms)
+
+
+def product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.mm, aten.bmm and aten.matmul; with a constant matrix a linear layer of a weight (inputs, outputs)."""
+    x, y = a["self"], a["mat2"] if "mat2" in a else a["other"]
+    if isinstance(y, Constant):
+        if y.tensor.dim() == 2:
+            return put_linear(builder, x, y, y.tensor.T, None)
+        if y.tensor.dim() < 2:
+            raise ValueError(f"the second factor of a product must be a matrix, got {tuple(y.tensor.shape)}")
+    first, second = _factor(builder, x, y), _factor(builder, y, x)
+    wider = max((value for value in (x, y) if isinstance(value, Value)), key=lambda value: value.rank)
+    found = builder.put(MatMul(inputs=(first, second), output=builder.new_name()))
+    return Value(found.name, found.shape, wider.batch, wider.merged)
+
+
+def _factor(builder: Builder, x: Any, other: Any) -> str:
+    if isinstance(x, Value):
+        if x.rank - x.batch < 3:
+            raise ValueError(f"factors of a product must be matrices for each input, got {x.torch_shape()}")
+        if isinstance(other, Value) and (x.rank - x.batch, x.merged) != (other.rank - other.batch, other.merged):
+            raise ValueError(
+                f"factors must have their batch in one place, got {x.torch_shape()} and {other.torch_shape()}"
+            )
+        return builder.use(x)
+    matrix = x.tensor
+    if matrix.dim() > 2 and matrix.shape[0] not in (1, BATCH):
+        raise ValueError(f"a constant factor must be a matrix, got {tuple(matrix.shape)}")
+    rows = matrix.reshape(-1, *matrix.shape[-2:]) if matrix.dim() > 2 else matrix[None]
+    if not bool((rows == rows[:1]).all()):
+        raise ValueError("a constant factor must be the same for all inputs of a batch")
+    return builder.literal(rows[0].float().contiguous().numpy())
+
+
+def softmax(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.softmax."""
+    x: Value = a["self"]
+    node = Softmax(inputs=(builder.use(x),), output=builder.new_name(), axis=x.axis(a["dim"]))
+    return _alike(builder.put(node), x)
+
+
+def attention(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.scaled_dot_product_attention."""
+    q, k, v = a["query"], a["key"], a["value"]
+    for part in (q, k, v):
+        if (
+            not isinstance(part, Value)
+            or part.rank - part.batch < 3
+            or (part.batch, part.merged) != (q.batch, q.merged)
+        ):
+            raise ValueError("queries, keys and values must depend on the inputs and have the batch in one place")
+    if a["dropout_p"]:
+        raise ValueError("dropout that is on in evaluation mode is not possible")
+    if a["enable_gqa"]:
+        k, v = (_repeat_heads(builder, part, q.shape[-3]) for part in (k, v))
+    inputs = [builder.use(part) for part in (q, k, v)]
+    mask = a["attn_mask"]
+    if isinstance(mask, Constant):
+        numbers = (
+            torch.where(mask.tensor, 0.0, LOWEST) if mask.tensor.dtype == torch.bool else mask.tensor.clamp(min=LOWEST)
+        )
+        scores = Value("scores", (*q.shape[:-1], k.shape[-2]), q.batch, q.merged)
+        inputs.append(builder.literal(as_constant(Constant(numbers, mask.name), scores).astype(np.float32)))
+    elif mask is not None:
+        inputs.append(builder.use(mask))
+    scale = 1 / math.sqrt(q.shape[-1]) if a["scale"] is None else a["scale"]
+    node = Attention(inputs=tuple(inputs), output=builder.new_name(), scale=scale, causal=a["is_causal"])
+    found = builder.put(node)
+    return Value(found.name, found.shape, q.batch, q.merged)
+
+
+def _repeat_heads(builder: Builder, x: Value, heads: int) -> Value:
+    *before, own, places, features = x.shape
+    if own == heads:
+        return x
+    inner = Value(x.name, (*before, own, 1, places, features))
+    sides = (*before, own, heads // own, places, features)
+    wide = builder.put(Expand(inputs=(builder.use(inner),), output=builder.new_name(), sides=sides))
+    return Value(wide.name, (*before, heads, places, features), x.batch, x.merged)
+
+
+def embedding(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.embedding."""
+    x, table = a["indices"], constant(a["weight"], "the table").tensor
+    inputs = (builder.use(x),)
+    output = builder.new_name()
+    node = Embedding(
+        inputs=inputs, output=output, count=len(table), width=table.shape[1], weight=table.contiguous().numpy()
+    )
+    found = builder.put(node)
+    return Value(found.name, found.shape, x.batch, x.merged)
+
+
+def concatenate(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.cat; one value alone stays as it is, as in the first layers of a DenseNet."""
+    parts = [part for part in a["tensors"] if isinstance(part, Value) or part.tensor.numel()]
+    if len(parts) == 1:
+        return view(builder, {"self": parts[0]}, shape)
+    first = next(part for part in parts if isinstance(part, Value))
+    axis = first.axis(a["dim"])
+    inputs = []
+    for part in parts:
+        if isinstance(part, Constant):
+            own = as_constant(part, _with_side(first, axis, part.tensor.shape[a["dim"]]))
+            sides = (*first.shape[:axis], part.tensor.shape[a["dim"]], *first.shape[axis + 1 :])
+            inputs.append(builder.literal(np.broadcast_to(own, sides).astype(np.float32)))
+            continue
+        if (part.rank, part.batch, part.merged) != (first.rank, first.batch, first.merged):
+            raise ValueError("values can be concatenated if they have the batch in one place")
+        inputs.append(builder.use(part))
+    found = builder.put(Concatenate(inputs=tuple(inputs), output=builder.new_name(), axis=axis))
+    return Value(found.name, found.shape, first.batch, first.merged)
+
+
+def _with_side(x: Value, axis: int, side: int) -> Value:
+    return Value(x.name, (*x.shape[:axis], side, *x.shape[axis + 1 :]), x.batch, x.merged)
+
+
+def stack(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.stack."""
+    place = a["dim"] % len(shape)
+    parts: list[Any] = []
+    for part in a["tensors"]:
+        own = part.torch_shape() if isinstance(part, Value) else tuple(part.tensor.shape)
+        wide = (*own[:place], 1, *own[place:])
+        parts.append(view_of(part, wide) if isinstance(part, Value) else Constant(part.tensor.reshape(wide), part.name))
+    return concatenate(builder, {"tensors": parts, "dim": place}, shape)
+
+
+def roll(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.roll: the end of an axis before its begin."""
+    x: Value = a["self"]
+    for shift, dimension in zip(a["shifts"], a["dims"], strict=True):
+        axis = x.axis(dimension)
+        side = x.shape[axis]
+        cut = -shift % side
+        if cut:
+            parts = [put_slice(builder, x, axis, cut, side - cut), put_slice(builder, x, axis, 0, cut)]
+            x = concatenate(builder, {"tensors": parts, "dim": dimension}, shape)
+    return x
+
+
+def view(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Return the same numbers in another shape."""
+    return view_of(identity(builder, a, shape), shape)
+
+
+def permute(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.permute; the batch alone is moved without a node."""
+    x: Value = a["self"]
+    order = [dimension % x.rank for dimension in a["dims"]]
+    batch = order.index(x.batch)
+    axes = tuple(order) if x.merged else tuple(x.axis(dimension) for dimension in order if dimension != x.batch)
+    if axes == tuple(range(len(axes))):
+        return Value(x.name, x.shape, batch, x.merged)
+    found = builder.put(Transpose(inputs=(builder.use(x),), output=builder.new_name(), axes=axes))
+    return Value(found.name, found.shape, batch, x.merged)
+
+
+def transpose(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.transpose and aten.t: two dimensions change places."""
+    order = list(range(a["self"].rank))
+    first, second = a.get("dim0", 0), a.get("dim1", -1)
+    order[first], order[second] = order[second], order[first]
+    return permute(builder, {"self": a["self"], "dims": order}, shape)
+
+
+def expand(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.expand."""
+    x: Value = a["self"]
+    if tuple(shape) == x.torch_shape():
+        return x
+    target = value_of("", tuple(shape), x.batch + len(shape) - x.rank)
+    if target.merged != x.merged or (x.merged and target.shape[target.batch] != x.shape[x.batch]):
+        raise ValueError(f"the batch cannot be repeated, {x.torch_shape()} to {tuple(shape)}")
+    found = builder.put(Expand(inputs=(builder.use(x),), output=builder.new_name(), sides=target.shape))
+    return Value(found.name, found.shape, target.batch, target.merged)
+
+
+def repeat(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.repeat: a value several times along its dimensions."""
+    x: Value = a["self"]
+    repeats = a["repeats"]
+    x = view_of(x, (*[1] * (len(repeats) - x.rank), *x.torch_shape()))
+    for dimension, count in enumerate(repeats):
+        if count > 1:
+            x = concatenate(builder, {"tensors": [x] * count, "dim": dimension}, shape)
+    return x
+
+
+def put_slice(builder: Builder, x: Value, axis: int, start: int, count: int, step: int = 1) -> Value:
+    """Add a part of an axis; all of it is the value itself."""
+    if count == x.shape[axis]:
+        return x
+    node = Slice(inputs=(builder.use(x),), output=builder.new_name(), axis=axis, start=start, count=count, step=step)
+    found = builder.put(node)
+    return Value(found.name, found.shape, x.batch, x.merged)
+
+
+def part(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.slice."""
+    x: Value = a["self"]
+    if tuple(shape) == x.torch_shape():
+        return x
+    axis = x.axis(a["dim"])
+    start = a.get("start") or 0
+    start = min(max(start + x.shape[axis] if start < 0 else start, 0), x.shape[axis])
+    return put_slice(builder, x, axis, start, shape[a["dim"]], a.get("step") or 1)
+
+
+def narrow(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.narrow."""
+    return put_slice(builder, a["self"], a["self"].axis(a["dim"]), a["start"], a["length"])
+
+
+def select(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.select: one place of a dimension, which goes."""
+    x: Value = a["self"]
+    axis = x.axis(a["dim"])
+    chosen = put_slice(builder, x, axis, a["index"] % x.shape[axis], 1)
+    return view_of(chosen, shape)
+
+
+def parts(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> list[Value]:
+    """Add aten.split and aten.chunk."""
+    x: Value = a["self"]
+    axis = x.axis(a["dim"])
+    side = x.shape[axis]
+    sizes = a.get("split_sizes") or a.get("split_size")
+    if sizes is None:
+        sizes = -(-side // a["chunks"])
+    if isinstance(sizes, int):
+        sizes = [min(sizes, side - start) for start in range(0, side, sizes)]
+    starts = [sum(sizes[:place]) for place in range(len(sizes))]
+    return [put_slice(builder, x, axis, start, size) for start, size in zip(starts, sizes, strict=True)]
+
+
+def unbind(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> list[Value]:
+    """Add aten.unbind: every place of a dimension."""
+    side = a["self"].shape[a["self"].axis(a["dim"])]
+    return [select(builder, {**a, "index": place}, shape) for place in range(side)]
+
+
+def pad(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.pad, aten.constant_pad_nd and the other paddings."""
+    x: Value = a["self"]
+    counts = a["pad"] if "pad" in a else a["padding"]
+    modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    before, after = [0] * len(x.shape), [0] * len(x.shape)
+    for place in range(len(counts) // 2):
+        if counts[2 * place] or counts[2 * place + 1]:
+            axis = x.axis(-1 - place)
+            before[axis], after[axis] = counts[2 * place], counts[2 * place + 1]
+    found = put_padding(
+        builder, x, tuple(before), tuple(after), modes[a.get("mode", "constant")], float(a.get("value") or 0)
+    )
+    return Value(found.name, found.shape, x.batch, x.merged)
+
+
+def padding(mode: str) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+    """Return the function that adds a padding of this mode."""
+    return lambda builder, a, shape: pad(builder, {**a, "mode": mode}, shape)
+
+
+def resize(*, linear: bool) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+    """Return the function that adds an Upsample, of rows or maps."""
+
+    def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+        given = a["self"] if "self" in a else a["input"]
+        x = as_map(given)
+        sizes = pair(shape[2:]) if len(shape) == 4 else (1, shape[2])
+        factors = a.get("scale_factors") or [a.get("scales_h") or a.get("scales"), a.get("scales_w") or a.get("scales")]
+        factors = [None, *factors][-2:]
+        corners = bool(a.get("align_corners", False))
+        steps = [
+            (side - 1) / max(size - 1, 1) if corners else 1 / factor if factor else side / size
+            for side, size, factor in zip(x.shape[1:], sizes, factors, strict=True)
+        ]
+        inputs = (builder.use(x),)
+        node = Resize(
+            inputs=inputs,
+            output=builder.new_name(),
+            size=sizes,
+            step=(steps[0], steps[1]),
+            linear=linear,
+            corners=corners,
+        )
+        found = builder.put(node)
+        return found if len(given.shape) == 3 else Value(found.name, (found.shape[0], found.shape[2]))
+
+    return put
+
+
+def pixel_shuffle(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.pixel_shuffle."""
+    return depth_to_space(builder, as_map(a["self"]), (a["upscale_factor"],) * 2)
+
+
+def pixel_unshuffle(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.pixel_unshuffle."""
+    (channels, height, width), block = as_map(a["self"]).shape, a["downscale_factor"]
+    inner = Value(a["self"].name, (channels, height // block, block, width // block, block))
+    node = Transpose(inputs=(builder.use(inner),), output=builder.new_name(), axes=(0, 2, 4, 1, 3))
+    return view_of(builder.put(node), shape)
+
+
+def channel_shuffle(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.channel_shuffle: groups of channels one after the other become every so many channels."""
+    x: Value = a["self"]
+    channels, *rest = x.shape
+    inner = Value(x.name, (a["groups"], channels // a["groups"], *rest))
+    axes = (1, 0, *range(2, len(inner.shape)))
+    return view_of(builder.put(Transpose(inputs=(builder.use(inner),), output=builder.new_name(), axes=axes)), shape)
+
+
+def filled(number: float | None) -> Callable[[Builder, Arguments, tuple[int, ...]], Constant]:
+    """Return the function for what only has the shape of a value: zeros, ones, or with None a given number."""
+
+    def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Constant:
+        return Constant(torch.full(tuple(shape), float(a["fill_value"] if number is None else number)), "a constant")
+
+    return put
+
+
+def identity(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Return the input of a copy, or of dropout in evaluation mode."""
+    if a.get("train"):
+        raise ValueError("dropout that is on in evaluation mode is not possible")
+    same: Value = a["self"] if "self" in a else a["input"]
+    if a.get("dtype") not in (None, torch.float32) and same.name not in builder.integers:
+        raise ValueError(f"values are float32, got {a['dtype']}")
+    if a.get("dtype") is not None and a["dtype"].is_floating_point and same.name in builder.integers:
+        raise ValueError("whole numbers are for embeddings: give the model real numbers instead")
+    return same

@@ -1,0 +1,294 @@
+"""The operations of version 2 as operators of ONNX.
+
+Each function takes the model that grows and a node. All values have the batch first; for constants it has length 1.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+
+from adaste.packed.nodes import Array, Node, Shape
+from adaste.packed.tensor_nodes import (
+    Attention,
+    Combine,
+    Embedding,
+    Expand,
+    Function,
+    GroupNorm,
+    LayerNorm,
+    Literal,
+    MatMul,
+    Norm,
+    Pad,
+    Reduce,
+    Reshape,
+    Resize,
+    Slice,
+    Softmax,
+    Spread,
+    Transpose,
+)
+
+
+class Model(Protocol):
+    """What a conversion needs of the model that grows."""
+
+    shapes: dict[str, Shape]
+
+    def tensor(self, name: str, value: Array) -> str:
+        """Add a tensor, and return its name."""
+        ...
+
+    def put(self, op: str, inputs: Sequence[str], output: str, attributes: Any = ...) -> str:
+        """Add an operator, and return the name of its output."""
+        ...
+
+
+class Steps:
+    """Adds operators on the way to a node's output, and names their results and tensors."""
+
+    def __init__(self, model: Model, node: Node) -> None:
+        self.model, self.node, self._count = model, node, 0
+
+    def name(self) -> str:
+        """Return a name that is new."""
+        self._count += 1
+        return f"{self.node.output}.{self._count}"
+
+    def floats(self, value: Any) -> str:
+        """Add a constant of float32."""
+        return self.model.tensor(self.name(), np.asarray(value, np.float32))
+
+    def integers(self, value: Any) -> str:
+        """Add a constant of whole numbers."""
+        return self.model.tensor(self.name(), np.asarray(value, np.int64))
+
+    def put(self, op: str, *inputs: str, last: bool = False, **attributes: Any) -> str:
+        """Add an operator; the last one computes the node's output."""
+        return self.model.put(op, inputs, self.node.output if last else self.name(), attributes)
+
+    def reshape(self, x: str, sides: Sequence[int], *, last: bool = False) -> str:
+        """Change the shape of a value behind its batch."""
+        return self.put("Reshape", x, self.integers([0, *sides]), last=last)
+
+    def slice(self, x: str, axis: int, start: int, end: int, step: int = 1, *, last: bool = False) -> str:
+        """Take places of an axis; axes are counted without the batch."""
+        places = [self.integers([number]) for number in (start, end, axis + 1, step)]
+        return self.put("Slice", x, *places, last=last)
+
+    def aligned(self, rank: int) -> list[str]:
+        """Return the node's inputs with as many axes as the one that has most, or `rank`."""
+        found = []
+        for name in self.node.inputs:
+            shape = self.model.shapes[name]
+            found.append(name if len(shape) == rank else self.reshape(name, [1] * (rank - len(shape)) + list(shape)))
+        return found
+
+    def rank(self) -> int:
+        """Return the most axes that an input has."""
+        return max(len(self.model.shapes[name]) for name in self.node.inputs)
+
+
+def _literal(model: Model, node: Literal) -> None:
+    model.tensor(node.output, node.value.astype(np.float32).reshape(1, *node.sides))
+
+
+_SINGLE = MappingProxyType(
+    {
+        "abs": "Abs",
+        "cos": "Cos",
+        "erf": "Erf",
+        "exp": "Exp",
+        "hardswish": "HardSwish",
+        "log": "Log",
+        "reciprocal": "Reciprocal",
+        "sigmoid": "Sigmoid",
+        "sin": "Sin",
+        "softplus": "Softplus",
+        "sqrt": "Sqrt",
+        "tanh": "Tanh",
+    }
+)
+
+
+def _function(model: Model, node: Function) -> None:
+    steps, (x,) = Steps(model, node), node.inputs
+    name = node.function
+    if name in _SINGLE:
+        steps.put(_SINGLE[name], x, last=True)
+    elif name in ("elu", "leaky_relu"):
+        steps.put("Elu" if name == "elu" else "LeakyRelu", x, alpha=node.parameter, last=True)
+    elif name == "hardsigmoid":
+        steps.put("HardSigmoid", x, alpha=1 / 6, beta=0.5, last=True)
+    elif name == "rsqrt":
+        steps.put("Reciprocal", steps.put("Sqrt", x), last=True)
+    elif name == "silu":
+        steps.put("Mul", x, steps.put("Sigmoid", x), last=True)
+    elif name == "mish":
+        steps.put("Mul", x, steps.put("Tanh", steps.put("Softplus", x)), last=True)
+    else:
+        steps.put("Mul", steps.put("Mul", x, steps.floats(0.5)), _above_normal(steps, x, name == "gelu"), last=True)
+
+
+def _above_normal(steps: Steps, x: str, exact: bool) -> str:
+    """Add twice the share of a normal distribution that is below x, or its approximation with a tanh."""
+    if exact:
+        curve = steps.put("Erf", steps.put("Mul", x, steps.floats(math.sqrt(0.5))))
+    else:
+        cube = steps.put("Mul", steps.put("Mul", x, steps.put("Mul", x, x)), steps.floats(0.044715))
+        inner = steps.put("Mul", steps.put("Add", x, cube), steps.floats(math.sqrt(2 / math.pi)))
+        curve = steps.put("Tanh", inner)
+    return steps.put("Add", curve, steps.floats(1))
+
+
+def _combine(model: Model, node: Combine) -> None:
+    names = {"add": "Add", "divide": "Div", "maximum": "Max", "minimum": "Min", "multiply": "Mul", "subtract": "Sub"}
+    steps = Steps(model, node)
+    steps.put(names[node.function], *steps.aligned(steps.rank()), last=True)
+
+
+def _reduce(model: Model, node: Reduce) -> None:
+    steps, axes, keep = Steps(model, node), [axis + 1 for axis in node.axes], int(node.keep)
+    if node.function == "sum":
+        steps.put("ReduceSum", node.inputs[0], steps.integers(axes), keepdims=keep, last=True)
+    else:
+        op = {"mean": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin"}[node.function]
+        steps.put(op, node.inputs[0], axes=axes, keepdims=keep, last=True)
+
+
+def _end(steps: Steps, node: Norm, y: str, shape: Shape) -> None:
+    """Add a norm's scale and shift."""
+    for op, numbers in (("Mul", node.scale), ("Add", node.shift)):
+        if numbers is not None:
+            y = steps.put(op, y, steps.floats(numbers.reshape(shape)))
+    steps.put("Identity", y, last=True)
+
+
+def _layer_norm(model: Model, node: LayerNorm) -> None:
+    steps, x, shape = Steps(model, node), node.inputs[0], model.shapes[node.output][-node.axes :]
+    if node.center:
+        ones = steps.floats(np.ones(shape))
+        _end(steps, node, steps.put("LayerNormalization", x, ones, axis=-node.axes, epsilon=node.epsilon), shape)
+        return
+    squares = steps.put("Mul", x, x)
+    mean = steps.put("ReduceMean", squares, axes=list(range(-node.axes, 0)), keepdims=1)
+    root = steps.put("Sqrt", steps.put("Add", mean, steps.floats(node.epsilon)))
+    _end(steps, node, steps.put("Div", x, root), shape)
+
+
+def _group_norm(model: Model, node: GroupNorm) -> None:
+    steps, shape = Steps(model, node), model.shapes[node.output]
+    groups = steps.reshape(node.inputs[0], (node.groups, -1))
+    ends = (steps.floats(np.ones(node.groups)), steps.floats(np.zeros(node.groups)))
+    y = steps.reshape(steps.put("InstanceNormalization", groups, *ends, epsilon=node.epsilon), shape)
+    _end(steps, node, y, (-1, *[1] * (len(shape) - 1)))
+
+
+def _softmax(model: Model, node: Softmax) -> None:
+    Steps(model, node).put("Softmax", node.inputs[0], axis=node.axis + 1, last=True)
+
+
+def _reshape(model: Model, node: Reshape) -> None:
+    Steps(model, node).reshape(node.inputs[0], node.sides, last=True)
+
+
+def _transpose(model: Model, node: Transpose) -> None:
+    Steps(model, node).put("Transpose", node.inputs[0], perm=[0, *(axis + 1 for axis in node.axes)], last=True)
+
+
+def _slice(model: Model, node: Slice) -> None:
+    end = node.start + (node.count - 1) * node.step + 1
+    Steps(model, node).slice(node.inputs[0], node.axis, node.start, end, node.step, last=True)
+
+
+def _expand(model: Model, node: Expand) -> None:
+    steps = Steps(model, node)
+    steps.put("Expand", *steps.aligned(len(node.sides)), steps.integers([1, *node.sides]), last=True)
+
+
+def _pad(model: Model, node: Pad) -> None:
+    steps, x = Steps(model, node), node.inputs[0]
+    if node.mode != "wrap":
+        counts = steps.integers([0, *node.before, 0, *node.after])
+        value = (steps.floats(node.value),) if node.mode == "constant" else ()
+        steps.put("Pad", x, counts, *value, mode=node.mode, last=True)
+        return
+    for axis, (before, after) in enumerate(zip(node.before, node.after, strict=True)):
+        side = model.shapes[node.inputs[0]][axis]
+        parts = [steps.slice(x, axis, side - before, side)] if before else []
+        parts += [x, *([steps.slice(x, axis, 0, after)] if after else [])]
+        x = steps.put("Concat", *parts, axis=axis + 1)
+    steps.put("Identity", x, last=True)
+
+
+def _spread(model: Model, node: Spread) -> None:
+    steps, (rows, columns) = Steps(model, node), node.step
+    (channels, height, width), (_, last_row, last_column) = model.shapes[node.inputs[0]], model.shapes[node.output]
+    apart = steps.reshape(node.inputs[0], (channels, height, 1, width, 1))
+    wide = steps.put("Pad", apart, steps.integers([0] * 6 + [0, 0, 0, rows - 1, 0, columns - 1]), steps.floats(0))
+    whole = steps.reshape(wide, (channels, height * rows, width * columns))
+    steps.slice(steps.slice(whole, 1, 0, last_row), 2, 0, last_column, last=True)
+
+
+def _resize(model: Model, node: Resize) -> None:
+    steps, x = Steps(model, node), node.inputs[0]
+    for axis in (0, 1):
+        first, second, share = node.places(axis, model.shapes[node.inputs[0]][axis + 1])
+        near = steps.put("Gather", x, steps.integers(first), axis=axis + 2)
+        if node.linear:
+            step = steps.put("Sub", steps.put("Gather", x, steps.integers(second), axis=axis + 2), near)
+            part = steps.put("Mul", step, steps.floats(share.reshape(-1, *[1] * (1 - axis))))
+            near = steps.put("Add", near, part)
+        x = near
+    steps.put("Identity", x, last=True)
+
+
+def _matmul(model: Model, node: MatMul) -> None:
+    steps = Steps(model, node)
+    steps.put("MatMul", *steps.aligned(steps.rank()), last=True)
+
+
+def _attention(model: Model, node: Attention) -> None:
+    steps = Steps(model, node)
+    q, k, v, *mask = steps.aligned(steps.rank())
+    rank = steps.rank() + 1
+    turned = steps.put("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2])
+    scores = steps.put("Mul", steps.put("MatMul", q, turned), steps.floats(node.scale))
+    if mask:
+        scores = steps.put("Add", scores, mask[0])
+    if node.causal:
+        places = (model.shapes[node.inputs[0]][-2], model.shapes[node.inputs[1]][-2])
+        scores = steps.put("Add", scores, steps.floats(np.triu(np.full(places, -3e38), 1)))
+    steps.put("MatMul", steps.put("Softmax", scores, axis=-1), v, last=True)
+
+
+def _embedding(model: Model, node: Embedding) -> None:
+    steps = Steps(model, node)
+    steps.put("Gather", steps.floats(node.weight), node.inputs[0], axis=0, last=True)
+
+
+TENSOR_NODES: MappingProxyType[type[Node], Callable[[Any, Any], None]] = MappingProxyType(
+    {
+        Literal: _literal,
+        Function: _function,
+        Combine: _combine,
+        Reduce: _reduce,
+        LayerNorm: _layer_norm,
+        GroupNorm: _group_norm,
+        Softmax: _softmax,
+        Reshape: _reshape,
+        Transpose: _transpose,
+        Slice: _slice,
+        Expand: _expand,
+        Pad: _pad,
+        Spread: _spread,
+        Resize: _resize,
+        MatMul: _matmul,
+        Attention: _attention,
+        Embedding: _embedding,
+    }
+)
+"""How each node of version 2 becomes operators of ONNX."""
