@@ -24,17 +24,39 @@ std::unique_ptr<Network> network_of(const std::string& file, int threads, bool i
   return std::make_unique<Network>(reinterpret_cast<const uint8_t*>(file.data()), file.size(), options);
 }
 
-std::vector<float> outputs_of(Network& network, const std::vector<float>& images, int64_t count) {
-  std::vector<float> outputs(static_cast<size_t>(network.outputs() * count));
-  network.run({images.data(), nullptr, count}, outputs.data());
-  return outputs;
-}
-
 // What one caller asks for, and what it must get.
 struct Question {
   int64_t count;
-  std::vector<float> images, expected;
+  std::vector<std::vector<float>> floats;  // an array for each input
+  std::vector<std::vector<int32_t>> integers;
+  std::vector<std::vector<float>> expected;
 };
+
+Question question_for(const Network& network, Random& random) {
+  Question result{1 + static_cast<int64_t>(random() % 3), {}, {}, {}};
+  for (const adaste::Port& port : network.input_ports()) {
+    const auto size = static_cast<size_t>(network.value_of(port).shape.elements() * result.count);
+    result.floats.emplace_back(size);
+    for (float& value : result.floats.back()) value = std::uniform_real_distribution<float>(-2, 2)(random);
+    result.integers.emplace_back(size);
+    for (int32_t& value : result.integers.back()) value = static_cast<int32_t>(random() % 3);
+  }
+  return result;
+}
+
+std::vector<std::vector<float>> outputs_of(Network& network, const Question& question) {
+  std::vector<adaste::Feed> feeds;
+  for (size_t i = 0; i < question.floats.size(); ++i)
+    feeds.push_back({question.floats[i].data(), nullptr, question.integers[i].data()});
+  std::vector<std::vector<float>> outputs;
+  std::vector<float*> places;
+  for (const adaste::Port& port : network.output_ports()) {
+    outputs.emplace_back(static_cast<size_t>(network.value_of(port).shape.elements() * question.count));
+    places.push_back(outputs.back().data());
+  }
+  network.run(feeds.data(), question.count, places.data());
+  return outputs;
+}
 
 bool right(uint64_t seed, const std::string& file) {
   Random random(seed);
@@ -42,19 +64,17 @@ bool right(uint64_t seed, const std::string& file) {
   const bool int8 = random() % 2 == 0;
   const auto alone = network_of(file, 1, int8);
   const auto shared = network_of(file, threads, int8);
-  std::vector<Question> questions(2 + random() % 7);
-  for (Question& each : questions) {
-    each.count = 1 + static_cast<int64_t>(random() % 3);
-    each.images.resize(static_cast<size_t>(shared->input().elements() * each.count));
-    for (float& value : each.images) value = std::uniform_real_distribution<float>(-2, 2)(random);
-    each.expected = outputs_of(*alone, each.images, each.count);
+  std::vector<Question> questions;
+  for (size_t i = 2 + random() % 7; i > 0; --i) {
+    questions.push_back(question_for(*alone, random));
+    questions.back().expected = outputs_of(*alone, questions.back());
   }
   std::atomic<bool> good{true};
   std::vector<std::thread> callers;
   for (const Question& each : questions)
     callers.emplace_back([&] {
       for (int i = 0; i < 5; ++i)
-        if (outputs_of(*shared, each.images, each.count) != each.expected) good = false;
+        if (outputs_of(*shared, each) != each.expected) good = false;
       static_cast<void>(shared->memory_bytes());
     });
   for (std::thread& caller : callers) caller.join();

@@ -189,6 +189,36 @@ adaste::Limits small_limits() {
   return limits;
 }
 
+// Every input in arrays of exactly its size, maps also as bytes; whole numbers are mostly small.
+void run_once(Random& random, adaste::Network& network, int64_t count, bool int8) {
+  std::vector<std::vector<float>> floats;
+  std::vector<std::vector<int32_t>> integers;
+  std::vector<std::vector<uint8_t>> bytes;
+  std::vector<adaste::Feed> feeds, pixels;
+  for (const adaste::Port& port : network.input_ports()) {
+    const adaste::Value& value = network.value_of(port);
+    const auto size = static_cast<size_t>(value.shape.elements() * count);
+    floats.emplace_back(size);
+    for (float& number : floats.back()) number = std::uniform_real_distribution<float>(-2, 2)(random);
+    integers.emplace_back(size);
+    for (int32_t& number : integers.back()) number = static_cast<int32_t>(random() % 3);
+    if (random() % 8 == 0) integers.back()[below(random, size)] = static_cast<int32_t>(random());
+    bytes.emplace_back(size, static_cast<uint8_t>(random()));
+    feeds.push_back({floats.back().data(), nullptr, integers.back().data()});
+    pixels.push_back(value.shape.rank() == 3 && !value.integer ? adaste::Feed{nullptr, bytes.back().data(), nullptr}
+                                                               : feeds.back());
+  }
+  std::vector<std::vector<float>> results;
+  std::vector<float*> outputs;
+  for (const adaste::Port& port : network.output_ports()) {
+    results.emplace_back(static_cast<size_t>(network.value_of(port).shape.elements() * count));
+    outputs.push_back(results.back().data());
+  }
+  network.run(feeds.data(), count, outputs.data());
+  network.run(pixels.data(), count, outputs.data());
+  if (int8) network.calibrate(feeds.data(), count);
+}
+
 void load_and_run(uint64_t seed, const std::string& file) {
   Random random(seed + 1);
   adaste::Options options;
@@ -199,15 +229,7 @@ void load_and_run(uint64_t seed, const std::string& file) {
   const std::vector<uint8_t> bytes(file.begin(), file.end());
   adaste::Network network(bytes.data(), bytes.size(), options);
   static_cast<void>(network.nodes());
-  for (const int64_t count : {int64_t{1}, int64_t{3}}) {
-    std::vector<float> images(static_cast<size_t>(network.input().elements() * count));
-    for (float& value : images) value = std::uniform_real_distribution<float>(-2, 2)(random);
-    const std::vector<uint8_t> pixels(images.size(), static_cast<uint8_t>(random()));
-    std::vector<float> outputs(static_cast<size_t>(network.outputs()) * static_cast<size_t>(count));
-    network.run({images.data(), nullptr, count}, outputs.data());
-    network.run({nullptr, pixels.data(), count}, outputs.data());
-    if (options.int8) network.calibrate({images.data(), nullptr, count});
-  }
+  for (const int64_t count : {int64_t{1}, int64_t{3}}) run_once(random, network, count, options.int8);
 }
 
 // A message without its names and numbers: what kind of refusal it was.

@@ -69,8 +69,30 @@ class Writer {
              ",\"kind\":\"" + (binary ? "binary" : "float") + "\"," + ends(out));
   }
 
+  // A list of whole numbers as a field.
+  static std::string list(const char* key, const std::string& numbers) {
+    return "\"" + std::string(key) + "\":[" + numbers + "]";
+  }
+
+  // A convolution of 6 channels with windows of 3x3, 2 pixels apart.
+  void dilated(const std::string& inputs, bool binary) {
+    const std::string weight = binary ? bits(6, 27) : floats("[6,3,3,3]", 6 * 27);
+    node("convolution", inputs,
+         "\"out_channels\":6,\"in_channels\":6,\"kernel\":[3,3],\"stride\":[1,1],\"padding\":[2,2],\"groups\":2,"
+         "\"dilation\":[2,2],\"weight\":" + weight + ",\"kind\":\"" + (binary ? "binary" : "float") + "\"," + ends(6));
+  }
+
   std::string last() const { return value(values_ - 1); }
   static std::string value(size_t which) { return "\"v" + number(which) + "\""; }
+
+  // Of version 2: the inputs and outputs as JSON.
+  Parts parts(const std::string& inputs, const std::string& outputs) const {
+    const std::string description =
+        "{\"format\":\"adaste-packed\",\"version\":2,\"bit_order\":\"little\",\"inputs\":[" + inputs +
+        "],\"classes\":null,\"recipe\":null,\"producer\":\"fuzz\",\"nodes\":[" + nodes_ + "],\"outputs\":[" + outputs +
+        "]}";
+    return {description, entries_, data_};
+  }
 
   Parts parts(const std::string& shape, const std::string& mean, const std::string& classes) const {
     const std::string description =
@@ -132,6 +154,67 @@ Parts perceptron() {
   return w.parts("[1,5,5]", "[0.5]", "null");
 }
 
+// A segmenter: squeeze and excitation, a dilated convolution, other norms and sizes; a map and a mean as outputs.
+Parts segmenter() {
+  Writer w(4);
+  const auto list = Writer::list;
+  w.convolution("\"x\"", 3, 6, 3, 1, 1, true);
+  w.node("function", "\"v0\"", "\"function\":\"silu\"");
+  w.node("reduce", "\"v1\"", "\"function\":\"mean\"," + list("axes", "1,2") + ",\"keep\":true");
+  w.node("function", "\"v2\"", "\"function\":\"leaky_relu\",\"parameter\":0.25");
+  w.node("combine", "\"v1\",\"v3\"", "\"function\":\"multiply\"");
+  w.dilated("\"v4\"", true);
+  w.dilated("\"v5\"", false);
+  w.node("group_norm", "\"v6\"",
+         "\"groups\":3,\"epsilon\":0.001,\"scale\":" + w.floats("[6]", 6) + ",\"shift\":" + w.floats("[6]", 6));
+  w.node("max_pool", "\"v7\"", "\"kernel\":[3,3],\"stride\":[2,2],\"padding\":[1,1],\"ceil\":true");
+  w.node("average_pool", "\"v7\"",
+         "\"kernel\":[3,3],\"stride\":[2,2],\"padding\":[1,1],\"ceil\":true,\"count_padding\":true");
+  w.node("concatenate", "\"v8\",\"v9\"", "\"axis\":1");
+  w.node("spread", "\"v10\"", list("step", "2,1"));
+  w.node("pad", "\"v11\"", list("before", "0,1,1") + "," + list("after", "0,0,2") + ",\"mode\":\"reflect\",\"value\":0");
+  w.node("pad", "\"v12\"", list("before", "1,0,0") + "," + list("after", "0,0,1") + ",\"mode\":\"constant\",\"value\":-0.5");
+  w.node("resize", "\"v13\"", list("size", "6,5") + "," + list("step", "2.5,1.5") + ",\"linear\":true,\"corners\":false");
+  w.node("reshape", "\"v14\"", list("sides", "7,2,3,5"));
+  w.node("transpose", "\"v15\"", list("axes", "1,0,3,2"));
+  w.node("reshape", "\"v16\"", list("sides", "14,15"));
+  w.node("slice", "\"v17\"", "\"axis\":1,\"start\":2,\"count\":4,\"step\":3");
+  w.node("reduce", "\"v18\"", "\"function\":\"max\"," + list("axes", "1") + ",\"keep\":false");
+  return w.parts("{\"name\":\"x\",\"shape\":[3,7,6],\"type\":\"float\",\"mean\":[0.5,0.25,0.5],\"std\":[1,2,3]}",
+                 "{\"name\":\"map\",\"value\":\"v14\"},{\"name\":\"rows\",\"value\":\"v19\"}");
+}
+
+// A block of a transformer on tokens, with a mask and another input.
+Parts transformer() {
+  Writer w(5);
+  const auto list = Writer::list;
+  w.node("embedding", "\"tokens\"", "\"count\":7,\"width\":8,\"weight\":" + w.floats("[7,8]", 56));
+  w.node("constant", "", list("sides", "5,8") + ",\"value\":" + w.floats("[40]", 40));
+  w.node("combine", "\"v0\",\"v1\"", "\"function\":\"add\"");
+  w.node("layer_norm", "\"v2\"", "\"axes\":1,\"center\":true,\"epsilon\":0.00001,\"scale\":" + w.floats("[8]", 8) +
+                                     ",\"shift\":" + w.floats("[8]", 8));
+  w.linear(8, 8, true);
+  w.node("reshape", "\"v4\"", list("sides", "5,2,4"));
+  w.node("transpose", "\"v5\"", list("axes", "1,0,2"));
+  w.node("expand", "\"mask\"", list("sides", "2,5,5"));
+  w.node("attention", "\"v6\",\"v6\",\"v6\",\"v7\"", "\"scale\":0.5,\"causal\":true");
+  w.node("attention", "\"v8\",\"v6\",\"v6\"", "\"scale\":0.5,\"causal\":false");
+  w.node("transpose", "\"v9\"", list("axes", "0,2,1"));
+  w.node("matmul", "\"v9\",\"v10\"", "");
+  w.node("softmax", "\"v11\"", "\"axis\":1");
+  w.node("matmul", "\"v12\",\"v9\"", "");
+  w.node("transpose", "\"v13\"", list("axes", "1,0,2"));
+  w.node("reshape", "\"v14\"", list("sides", "5,8"));
+  w.linear(8, 6, false);
+  w.node("function", "\"v16\"", "\"function\":\"gelu\"");
+  w.node("pad", "\"v17\"", list("before", "1,0") + "," + list("after", "1,2") + ",\"mode\":\"wrap\",\"value\":0");
+  w.node("layer_norm", "\"v18\"", "\"axes\":2,\"center\":false,\"epsilon\":0.1");
+  w.node("relu", "\"v19\"", "");
+  return w.parts("{\"name\":\"tokens\",\"shape\":[5],\"type\":\"integer\",\"mean\":null,\"std\":null},"
+                 "{\"name\":\"mask\",\"shape\":[5,5],\"type\":\"float\",\"mean\":null,\"std\":null}",
+                 "{\"name\":\"out\",\"value\":\"v20\"}");
+}
+
 }  // namespace
 
 std::string assembled(const Parts& parts) {
@@ -152,6 +235,6 @@ std::string assembled(const Parts& parts) {
   return file + header + parts.data;
 }
 
-std::vector<Parts> seeds() { return {residual_network(), plain_network(), perceptron()}; }
+std::vector<Parts> seeds() { return {residual_network(), plain_network(), perceptron(), segmenter(), transformer()}; }
 
 }  // namespace fuzz

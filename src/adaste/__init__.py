@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # for type checkers; at run time a name is imported when it i
     from adaste.optim.summary import inspect_model, summary
     from adaste.packed.gguf import export_gguf
     from adaste.packed.pack import pack
+    from adaste.packed.state import load_into, save_packed
     from adaste.packed.torch_module import load_packed
     from adaste.recipes.setup import setup
 
@@ -98,9 +99,11 @@ __all__ = [
     "binary_weights",
     "export_gguf",
     "inspect_model",
+    "load_into",
     "load_packed",
     "pack",
     "reestimate_norms",
+    "save_packed",
     "setup",
     "sign",
     "summary",
@@ -130,8 +133,10 @@ _HOMES = MappingProxyType(
         "inspect_model": "optim.summary",
         "summary": "optim.summary",
         "export_gguf": "packed.gguf",
+        "load_into": "packed",
         "load_packed": "packed",
         "pack": "packed",
+        "save_packed": "packed",
         "setup": "recipes.setup",
     }
 )

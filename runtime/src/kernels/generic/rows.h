@@ -23,8 +23,8 @@ inline float power(float x) {
   const float n = shifted - rounder;
   const float r = (clipped - n * 0.693145752F) - n * 1.42860677e-6F;
   float y = 1.0F + r * (1.0F + r * (0.5F + r * (0.166666667F + r * (0.0416666667F + r * (0.00833333333F + r * 0.00138888889F)))));
-  int32_t bits = 0;
-  int32_t exponent = 0;
+  uint32_t bits = 0;
+  uint32_t exponent = 0;
   std::memcpy(&bits, &y, sizeof bits);
   std::memcpy(&exponent, &shifted, sizeof exponent);
   bits += exponent << 23;
