@@ -21,7 +21,7 @@ from adaste.packed.aten_layers import (
     put_padding,
     reduction,
 )
-from adaste.packed.graph import BATCH, Arguments, Builder, Constant, Value, value_of, view_of
+from adaste.packed.graph import BATCH, BEHIND, Arguments, Builder, Constant, Value, value_of, view_of
 from adaste.packed.nodes import Add, Array, Concatenate, Linear, Relu
 from adaste.packed.tensor_nodes import (
     Attention,
@@ -336,7 +336,8 @@ def as_constant(given: Any, x: Value) -> Array:
         return _fitting(numbers, x)
     if numbers.shape[place] == 1:
         return _fitting(numbers if x.merged else numbers.squeeze(place), x)
-    parts = np.split(numbers, BATCH, place) if numbers.shape[place] % BATCH == 0 else []
+    whole = numbers.shape[place] % BATCH == 0 and x.merged != BEHIND
+    parts = np.split(numbers, BATCH, place) if whole else []
     if not parts or not all(np.array_equal(part, parts[0]) for part in parts):
         raise ValueError(f"a constant {numbers.shape} must be the same for all inputs of a batch")
     return _fitting(parts[0] if x.merged else parts[0].squeeze(place), x)

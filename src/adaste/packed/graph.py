@@ -238,18 +238,22 @@ class Constant:
     name: str
 
 
+ALONE, BEFORE, BEHIND = 0, 1, 2
+"""Where the batch is in its dimension."""
+
+
 @dataclass(frozen=True)
 class Value:
     """A tensor that depends on the inputs, as torch sees it.
 
-    `shape` leaves out the batch, which is in torch's dimension `batch`: alone, or, if `merged`, before the places of
-    the axis `batch` of `shape`, as (batch * windows, ...).
+    `shape` leaves out the batch, which is in torch's dimension `batch`: alone, or, if `merged`, with the places of the
+    axis `batch` of `shape`, before these as in (batch * windows, ...), or behind as in (rows * batch, ...).
     """
 
     name: str
     shape: Shape
     batch: int = 0
-    merged: bool = False
+    merged: int = ALONE
 
     @property
     def rank(self) -> int:
@@ -359,18 +363,23 @@ class Builder:
 def view_of(value: Value, shape: tuple[int, ...]) -> Value:
     """Return the same numbers in another shape of torch's. Raise ValueError if that does not leave inputs apart."""
     before = math.prod(value.torch_shape()[: value.batch])
+    if value.merged == BEHIND:
+        before *= value.shape[value.batch]
     if math.prod(shape) == math.prod(value.torch_shape()):
         for place in range(len(shape)):
             if math.prod(shape[:place]) == before and shape[place] % BATCH == 0:
                 return value_of(value.name, shape, place)
+        for place, side in enumerate(shape):
+            if side % BATCH == 0 and math.prod(shape[:place]) * side == before * BATCH:
+                return Value(value.name, (*shape[:place], side // BATCH, *shape[place + 1 :]), place, BEHIND)
     raise ValueError(f"a change of shape must leave the inputs of a batch apart, got {value.shape} to {tuple(shape)}")
 
 
 def value_of(name: str, shape: tuple[int, ...], batch: int = 0) -> Value:
     """Return the value that has a shape of torch's, with the batch in one of its dimensions."""
     rest = shape[batch] // BATCH
-    merged = rest > 1
-    return Value(name, (*shape[:batch], *((rest,) if merged else ()), *shape[batch + 1 :]), batch, merged)
+    own = (rest,) if rest > 1 else ()
+    return Value(name, (*shape[:batch], *own, *shape[batch + 1 :]), batch, BEFORE if own else ALONE)
 
 
 Arguments = dict[str, Any]
