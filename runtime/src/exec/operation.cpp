@@ -35,7 +35,7 @@ void copy_row(int64_t count, const float* x, int64_t x_step, float* y, int64_t y
 class Copy : public Operation {
  public:
   Copy(View from, View to)
-      : from_(std::move(from)), to_(std::move(to)), nest_(to_.shape, {to_.strides, from_.strides}) {}
+      : from_(std::move(from)), to_(std::move(to)), nest_(to_.shape, to_.strides, from_.strides) {}
 
   void run(const Frame& frame) const override {
     for_places(frame, nest_.outer(), nest_.inner(), [&](int image, int64_t begin, int64_t end) {
@@ -50,7 +50,7 @@ class Copy : public Operation {
 
  private:
   View from_, to_;
-  Nest<2> nest_;
+  Nest nest_;
 };
 
 class Join : public Operation {
@@ -238,7 +238,7 @@ class Combine : public Operation {
   explicit Combine(const Action& action)
       : a_(action.inputs[0]), b_(action.inputs[1]), output_(action.output), relu_(action.node->relu),
         combination_(action.node->op == Op::add ? Combination::add : static_cast<Combination>(action.node->function)),
-        nest_(output_.shape, {output_.strides, repeated(a_, output_.shape), repeated(b_, output_.shape)}) {}
+        nest_(output_.shape, output_.strides, repeated(a_, output_.shape), repeated(b_, output_.shape)) {}
 
   void run(const Frame& frame) const override {
     const auto& steps = nest_.steps();
@@ -259,7 +259,7 @@ class Combine : public Operation {
   View a_, b_, output_;
   bool relu_;
   Combination combination_;
-  Nest<3> nest_;
+  Nest nest_;
 };
 
 // Adds up whole rows of what stays, so that the numbers of a row are computed side by side.
@@ -280,7 +280,7 @@ class Reduce : public Operation {
   }
 
  private:
-  static Nest<2> part(const Action& action, bool gone) {
+  static Nest part(const Action& action, bool gone) {
     const View& input = action.inputs[0];
     const Strides out = rows(action.output.shape);
     Shape shape;
@@ -297,7 +297,7 @@ class Reduce : public Operation {
       }
       if (!reduced || action.node->flag) ++next;
     }
-    return {shape, {to, from}};
+    return {shape, to, from};
   }
 
   void reduce(const float* x, float* y, float count) const {
@@ -319,7 +319,7 @@ class Reduce : public Operation {
 
   View input_, output_;
   Reduction reduction_;
-  Nest<2> kept_, gone_;
+  Nest kept_, gone_;
 };
 
 // Numbers along an axis, one line after the other; where they do not lie side by side they are brought there.
@@ -352,15 +352,15 @@ class Softmax : public Operation {
   int64_t side() const { return output_.shape[axis_]; }
   int64_t step() const { return side() == 1 ? 1 : output_.strides[axis_]; }
 
-  static Nest<2> lines(const Action& action) {
+  static Nest lines(const Action& action) {
     Shape shape = action.output.shape;
     shape.sides[static_cast<size_t>(action.node->axis)] = 1;
-    return {shape, {action.output.strides, action.inputs[0].strides}};
+    return {shape, action.output.strides, action.inputs[0].strides};
   }
 
   View input_, output_;
   size_t axis_;
-  Nest<2> lines_;
+  Nest lines_;
 };
 
 const float* or_null(const std::vector<float>& numbers) { return numbers.empty() ? nullptr : numbers.data(); }
@@ -493,8 +493,8 @@ class MatMul : public Operation {
  public:
   explicit MatMul(const Action& action)
       : a_(action.inputs[0]), b_(action.inputs[1]), output_(action.output),
-        nest_(leading(output_), {repeated(matrices(output_), leading(output_)),
-                                 repeated(matrices(a_), leading(output_)), repeated(matrices(b_), leading(output_))}) {}
+        nest_(leading(output_), repeated(matrices(output_), leading(output_)),
+              repeated(matrices(a_), leading(output_)), repeated(matrices(b_), leading(output_))) {}
 
   void run(const Frame& frame) const override {
     const size_t rank = a_.shape.rank();
@@ -525,7 +525,7 @@ class MatMul : public Operation {
   }
 
   View a_, b_, output_;
-  Nest<3> nest_;
+  Nest nest_;
 };
 
 class Attention : public Operation {

@@ -47,14 +47,14 @@ std::unique_ptr<Operation> make_operation(const Action& action);
 // A value whose numbers are wanted in the order of its axes: an output.
 class Result {
  public:
-  explicit Result(View view) : view_(std::move(view)), nest_(view_.shape, {rows(view_.shape), view_.strides}) {}
+  explicit Result(View view) : view_(std::move(view)), nest_(view_.shape, rows(view_.shape), view_.strides) {}
 
   int64_t elements() const { return view_.shape.elements(); }
   void copy(const Frame& frame, float* to) const;  // of all inputs one after the other
 
  private:
   View view_;
-  Nest<2> nest_;
+  Nest nest_;
 };
 
 }  // namespace adaste

@@ -1,8 +1,5 @@
 #include "exec/view.h"
 
-#include <algorithm>
-#include <numeric>
-
 namespace adaste {
 
 Strides rows(const Shape& shape) {
@@ -28,13 +25,10 @@ bool same(const Shape& shape, const Strides& a, const Strides& b) {
 }
 
 bool dense(const View& view) {
-  std::vector<size_t> axes(view.shape.rank());
-  std::iota(axes.begin(), axes.end(), size_t{0});
-  std::sort(axes.begin(), axes.end(), [&](size_t a, size_t b) { return view.strides[a] < view.strides[b]; });
-  int64_t step = 1;
-  for (const size_t axis : axes) {
-    if (view.shape[axis] == 1) continue;
-    if (view.strides[axis] != step) return false;
+  for (int64_t step = 1; step < view.shape.elements();) {  // the axis that goes on where those before it end
+    size_t axis = 0;
+    while (axis < view.shape.rank() && (view.shape[axis] == 1 || view.strides[axis] != step)) ++axis;
+    if (axis == view.shape.rank()) return false;
     step *= view.shape[axis];
   }
   return true;

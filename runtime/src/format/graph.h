@@ -69,8 +69,8 @@ enum class Op {
 };
 
 enum class Function {
-  abs, cos, elu, erf, exp, gelu, gelu_tanh, hardsigmoid, hardswish, leaky_relu, log, mish, reciprocal, rsqrt, sigmoid,
-  silu, sin, softplus, sqrt, tanh
+  abs, elu, erf, exp, gelu, gelu_tanh, hardsigmoid, hardswish, leaky_relu, log, mish, reciprocal, rsqrt, sigmoid,
+  silu, softplus, sqrt, tanh
 };
 enum class Combination { add, divide, maximum, minimum, multiply, subtract };
 enum class Reduction { max, mean, min, sum };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -62,49 +63,50 @@ NodeReader::NodeReader(const Container& container, const Limits& limits, int ver
   }
 }
 
-const std::map<std::string, NodeReader::Kind>& NodeReader::kinds() {
+const NodeReader::Kind* NodeReader::kind_of(const std::string& op) const {
   constexpr size_t many = largest;
-  static const std::map<std::string, Kind> all = {
-      {"convolution", {Op::convolution, 1, 2, &NodeReader::convolution, 1}},
-      {"linear", {Op::convolution, 1, 2, &NodeReader::linear, 1}},
-      {"affine", {Op::affine, 1, 2, &NodeReader::affine, 1}},
-      {"max_pool", {Op::max_pool, 1, 1, &NodeReader::pool, 1}},
-      {"average_pool", {Op::average_pool, 1, 1, &NodeReader::pool, 1}},
-      {"flatten", {Op::flatten, 1, 1, &NodeReader::flatten, 1}},
-      {"add", {Op::add, 2, 2, &NodeReader::add, 1}},
-      {"relu", {Op::relu, 1, 1, &NodeReader::relu, 1}},
-      {"concatenate", {Op::concatenate, 2, many, &NodeReader::concatenate, 1}},
-      {"constant", {Op::constant, 0, 0, &NodeReader::constant}},
-      {"function", {Op::function, 1, 1, &NodeReader::function}},
-      {"combine", {Op::combine, 2, 2, &NodeReader::combine}},
-      {"reduce", {Op::reduce, 1, 1, &NodeReader::reduce}},
-      {"layer_norm", {Op::layer_norm, 1, 1, &NodeReader::layer_norm}},
-      {"group_norm", {Op::group_norm, 1, 1, &NodeReader::group_norm}},
-      {"softmax", {Op::softmax, 1, 1, &NodeReader::softmax}},
-      {"reshape", {Op::reshape, 1, 1, &NodeReader::reshape}},
-      {"transpose", {Op::transpose, 1, 1, &NodeReader::transpose}},
-      {"slice", {Op::slice, 1, 1, &NodeReader::slice}},
-      {"expand", {Op::expand, 1, 1, &NodeReader::expand}},
-      {"pad", {Op::pad, 1, 1, &NodeReader::pad}},
-      {"spread", {Op::spread, 1, 1, &NodeReader::spread}},
-      {"resize", {Op::resize, 1, 1, &NodeReader::resize}},
-      {"matmul", {Op::matmul, 2, 2, &NodeReader::matmul}},
-      {"attention", {Op::attention, 3, 4, &NodeReader::attention}},
-      {"embedding", {Op::embedding, 1, 1, &NodeReader::embedding}}};
-  return all;
+  static constexpr Kind all[] = {
+      {"convolution", Op::convolution, 1, 2, &NodeReader::convolution, 1},
+      {"linear", Op::convolution, 1, 2, &NodeReader::linear, 1},
+      {"affine", Op::affine, 1, 2, &NodeReader::affine, 1},
+      {"max_pool", Op::max_pool, 1, 1, &NodeReader::pool, 1},
+      {"average_pool", Op::average_pool, 1, 1, &NodeReader::pool, 1},
+      {"flatten", Op::flatten, 1, 1, &NodeReader::flatten, 1},
+      {"add", Op::add, 2, 2, &NodeReader::add, 1},
+      {"relu", Op::relu, 1, 1, &NodeReader::relu, 1},
+      {"concatenate", Op::concatenate, 2, many, &NodeReader::concatenate, 1},
+      {"constant", Op::constant, 0, 0, &NodeReader::constant},
+      {"function", Op::function, 1, 1, &NodeReader::function},
+      {"combine", Op::combine, 2, 2, &NodeReader::combine},
+      {"reduce", Op::reduce, 1, 1, &NodeReader::reduce},
+      {"layer_norm", Op::layer_norm, 1, 1, &NodeReader::layer_norm},
+      {"group_norm", Op::group_norm, 1, 1, &NodeReader::group_norm},
+      {"softmax", Op::softmax, 1, 1, &NodeReader::softmax},
+      {"reshape", Op::reshape, 1, 1, &NodeReader::reshape},
+      {"transpose", Op::transpose, 1, 1, &NodeReader::transpose},
+      {"slice", Op::slice, 1, 1, &NodeReader::slice},
+      {"expand", Op::expand, 1, 1, &NodeReader::expand},
+      {"pad", Op::pad, 1, 1, &NodeReader::pad},
+      {"spread", Op::spread, 1, 1, &NodeReader::spread},
+      {"resize", Op::resize, 1, 1, &NodeReader::resize},
+      {"matmul", Op::matmul, 2, 2, &NodeReader::matmul},
+      {"attention", Op::attention, 3, 4, &NodeReader::attention},
+      {"embedding", Op::embedding, 1, 1, &NodeReader::embedding}};
+  const Kind* const found = std::find_if(std::begin(all), std::end(all), [&](const Kind& kind) { return op == kind.name; });
+  return found != std::end(all) && found->version <= version_ ? found : nullptr;
 }
 
 void NodeReader::read(const Json& json) {
   const std::string place = text("node ", graph_.nodes.size());
   const std::string& op = Fields(json, place).string("op");
-  const auto kind = kinds().find(op);
-  require(kind != kinds().end() && kind->second.version <= version_, place, " has an unknown op '", op, "'");
+  const Kind* const kind = kind_of(op);
+  require(kind != nullptr, place, " has an unknown op '", op, "'");
   const Fields fields(json, text(place, " (", op, ")"));
   Node node;
-  node.op = kind->second.op;
+  node.op = kind->op;
   node.name = op;
-  read_inputs(fields, kind->second, node);
-  Shape shape = (this->*kind->second.read)(fields, node);
+  read_inputs(fields, *kind, node);
+  Shape shape = (this->*kind->read)(fields, node);
   node.output = static_cast<int>(graph_.values.size());
   define(fields, node, std::move(shape));
   graph_.nodes.push_back(std::move(node));

@@ -31,12 +31,14 @@ class NodeReader {
 
  private:
   struct Kind {
+    const char* name;
     Op op;
     size_t least, most;  // inputs
     Shape (NodeReader::*read)(const Fields&, Node&);
     int version = 2;
   };
-  static const std::map<std::string, Kind>& kinds();
+  // Null where this version has no such operation.
+  const Kind* kind_of(const std::string& op) const;
 
   const Shape& input(const Node& node, size_t which) const;
   const Shape& map_input(const Node& node, const Fields& fields) const;

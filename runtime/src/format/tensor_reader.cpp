@@ -10,9 +10,9 @@ namespace adaste {
 namespace {
 
 // In the order of their enumerations.
-constexpr const char* functions[] = {"abs",  "cos",   "elu",        "erf",   "exp",     "gelu", "gelu_tanh",
+constexpr const char* functions[] = {"abs", "elu",        "erf",   "exp",     "gelu", "gelu_tanh",
                                      "hardsigmoid", "hardswish",  "leaky_relu", "log", "mish", "reciprocal",
-                                     "rsqrt", "sigmoid", "silu", "sin", "softplus", "sqrt", "tanh"};
+                                     "rsqrt", "sigmoid", "silu", "softplus", "sqrt", "tanh"};
 constexpr const char* combinations[] = {"add", "divide", "maximum", "minimum", "multiply", "subtract"};
 constexpr const char* reductions[] = {"max", "mean", "min", "sum"};
 constexpr const char* paddings[] = {"constant", "edge", "reflect", "wrap"};
@@ -158,10 +158,9 @@ Shape NodeReader::transpose(const Fields& fields, Node& node) {
   fields.allow_only({"op", "inputs", "output", "axes"});
   const Shape& shape = input(node, 0);
   node.axes = fields.wholes("axes", 0, static_cast<int>(most_axes));
-  std::vector<int> sorted = node.axes;
-  std::sort(sorted.begin(), sorted.end());
-  bool all = sorted.size() == shape.rank();
-  for (size_t axis = 0; all && axis < sorted.size(); ++axis) all = sorted[axis] == static_cast<int>(axis);
+  bool all = node.axes.size() == shape.rank();
+  for (size_t axis = 0; all && axis < shape.rank(); ++axis)
+    all = std::find(node.axes.begin(), node.axes.end(), static_cast<int>(axis)) != node.axes.end();
   require(all, fields.what(), ": the axes must be all of ", shape, " in some order");
   Shape result;
   for (const int axis : node.axes) result.sides.push_back(shape[static_cast<size_t>(axis)]);

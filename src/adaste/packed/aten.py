@@ -75,8 +75,8 @@ _FUNCTIONS: dict[Any, Call] = {
     **{
         getattr(_aten, name).default: tensors.function(name)
         for name in (
-            *("abs", "cos", "erf", "exp", "hardsigmoid", "hardswish", "log", "mish", "reciprocal", "rsqrt"),
-            *("sigmoid", "silu", "sin", "sqrt", "tanh"),
+            *("abs", "erf", "exp", "hardsigmoid", "hardswish", "log", "mish", "reciprocal", "rsqrt"),
+            *("sigmoid", "silu", "sqrt", "tanh"),
         )
     },
     _aten.softmax.int: tensors.softmax,

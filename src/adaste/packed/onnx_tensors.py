@@ -99,14 +99,12 @@ def _literal(model: Model, node: Literal) -> None:
 _SINGLE = MappingProxyType(
     {
         "abs": "Abs",
-        "cos": "Cos",
         "erf": "Erf",
         "exp": "Exp",
         "hardswish": "HardSwish",
         "log": "Log",
         "reciprocal": "Reciprocal",
         "sigmoid": "Sigmoid",
-        "sin": "Sin",
         "softplus": "Softplus",
         "sqrt": "Sqrt",
         "tanh": "Tanh",

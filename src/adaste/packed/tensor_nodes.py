@@ -21,8 +21,8 @@ Sizes = tuple[int, ...]
 Steps = tuple[float, float]
 
 FUNCTIONS = (
-    *("abs", "cos", "elu", "erf", "exp", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "leaky_relu", "log", "mish"),
-    *("reciprocal", "rsqrt", "sigmoid", "silu", "sin", "softplus", "sqrt", "tanh"),
+    *("abs", "elu", "erf", "exp", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "leaky_relu", "log", "mish"),
+    *("reciprocal", "rsqrt", "sigmoid", "silu", "softplus", "sqrt", "tanh"),
 )
 PARAMETRIC = ("elu", "leaky_relu")
 """Functions with a parameter: elu(x) = parameter (exp(x) - 1) and leaky_relu(x) = parameter x for x < 0."""

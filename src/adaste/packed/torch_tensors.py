@@ -35,7 +35,6 @@ Tensors = Mapping[str, Tensor | None]
 _FUNCTIONS: MappingProxyType[str, Callable[[Tensor], Tensor]] = MappingProxyType(
     {
         "abs": torch.abs,
-        "cos": torch.cos,
         "erf": torch.erf,
         "exp": torch.exp,
         "gelu": F.gelu,
@@ -48,7 +47,6 @@ _FUNCTIONS: MappingProxyType[str, Callable[[Tensor], Tensor]] = MappingProxyType
         "rsqrt": torch.rsqrt,
         "sigmoid": torch.sigmoid,
         "silu": F.silu,
-        "sin": torch.sin,
         "softplus": F.softplus,
         "sqrt": torch.sqrt,
         "tanh": torch.tanh,

@@ -59,7 +59,6 @@ void apply(Function function, float p, float* y, ptrdiff_t n) {
   const auto sixth = [](float x) { return std::min(std::max(x + 3.0F, 0.0F), 6.0F) / 6.0F; };
   switch (function) {
     case Function::abs: return each(y, n, [](float x) { return std::abs(x); });
-    case Function::cos: return each(y, n, [](float x) { return std::cos(x); });
     case Function::elu: return each(y, n, [p](float x) { return x > 0.0F ? x : p * (power(x) - 1.0F); });
     case Function::erf: return each(y, n, error_function);
     case Function::exp: return each(y, n, power);
@@ -78,7 +77,6 @@ void apply(Function function, float p, float* y, ptrdiff_t n) {
     case Function::rsqrt: return each(y, n, [](float x) { return 1.0F / std::sqrt(x); });
     case Function::sigmoid: return each(y, n, logistic);
     case Function::silu: return each(y, n, [](float x) { return x * logistic(x); });
-    case Function::sin: return each(y, n, [](float x) { return std::sin(x); });
     case Function::softplus: return each(y, n, soft);
     case Function::sqrt: return each(y, n, [](float x) { return std::sqrt(x); });
     case Function::tanh: return each(y, n, hyperbolic);
