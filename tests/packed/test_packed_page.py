@@ -1,14 +1,17 @@
 """docs/format.md: its example is the file that is written, and its numbers are those of the code."""
 
+import dataclasses
 import json
 import re
 import struct
 from pathlib import Path
 
-from adaste.packed.format import KEYS, from_bytes, to_bytes
-from adaste.packed.graph import MOST_NODES
+from adaste.packed import state
+from adaste.packed.format import INPUT_KEYS_2, KEYS, KEYS_2, OUTPUT_KEYS, from_bytes, to_bytes
+from adaste.packed.graph import MOST_NODES, MOST_PORTS
 from adaste.packed.nodes import LARGEST, OPERATIONS
 from adaste.packed.safetensors import LARGEST_HEADER
+from adaste.packed.tensor_nodes import COMBINATIONS, FUNCTIONS, MOST_AXES, PADDINGS, REDUCTIONS, TENSOR_OPERATIONS
 from support.packed_files import taken_apart
 from support.packed_networks import tiny_graph
 
@@ -51,5 +54,12 @@ def test_the_example_can_be_typed_in_from_the_page() -> None:
 def test_the_page_names_all_limits_keys_and_operations() -> None:
     for limit in (LARGEST_HEADER, LARGEST, MOST_NODES):
         assert f"{limit:,}" in PAGE
-    for name in (*KEYS, *OPERATIONS):
-        assert f"`{name}`" in PAGE
+    for name in (*KEYS, *KEYS_2, *OPERATIONS, *TENSOR_OPERATIONS, *FUNCTIONS, *COMBINATIONS, *REDUCTIONS, *PADDINGS):
+        assert f"`{name}`" in PAGE, name
+    for kind in TENSOR_OPERATIONS.values():
+        for field in dataclasses.fields(kind):
+            assert field.name in ("inputs", "output") or f"`{field.name}`" in PAGE, field.name
+    for key in (*INPUT_KEYS_2, *OUTPUT_KEYS, *state.PACKED_KEYS):
+        assert f'"{key}"' in PAGE, key
+    assert f"1 to {MOST_PORTS} objects" in PAGE and f"0 to {MOST_AXES} axes" in PAGE
+    assert all(f"`{key}`" in PAGE for key in state.KEYS)
