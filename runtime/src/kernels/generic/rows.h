@@ -22,14 +22,10 @@ inline float power(float x) {
   const float shifted = clipped * 1.44269504F + rounder;
   const float n = shifted - rounder;
   const float r = (clipped - n * 0.693145752F) - n * 1.42860677e-6F;
-  float y = 1.0F + r * (1.0F + r * (0.5F + r * (0.166666667F + r * (0.0416666667F + r * (0.00833333333F + r * 0.00138888889F)))));
-  uint32_t bits = 0;
-  uint32_t exponent = 0;
-  std::memcpy(&bits, &y, sizeof bits);
-  std::memcpy(&exponent, &shifted, sizeof exponent);
-  bits += exponent << 23;
-  std::memcpy(&y, &bits, sizeof y);
-  return x < least ? 0.0F : y;
+  const float y = 1.0F + r * (1.0F + r * (0.5F + r * (0.166666667F + r * (0.0416666667F + r * (0.00833333333F + r * 0.00138888889F)))));
+  // A cast, not a copy: compilers see through it in loops.
+  const uint32_t bits = __builtin_bit_cast(uint32_t, y) + (__builtin_bit_cast(uint32_t, shifted) << 23);
+  return x < least ? 0.0F : __builtin_bit_cast(float, bits);
 }
 
 inline float logistic(float x) { return 1.0F / (1.0F + power(-x)); }
@@ -111,11 +107,11 @@ void combine(Combination combination, ptrdiff_t n, const float* a, ptrdiff_t as,
 // A sum in eight parts, which one vector holds.
 template <class Term>
 inline float sum_of(ptrdiff_t count, const Term& term) {
-  constexpr ptrdiff_t lanes = 8;
-  float parts[lanes] = {};
+  constexpr ptrdiff_t parts_at_once = 8;
+  float parts[parts_at_once] = {};
   ptrdiff_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    for (ptrdiff_t lane = 0; lane < lanes; ++lane) parts[lane] += term(i + lane);
+  for (; i + parts_at_once <= count; i += parts_at_once)
+    for (ptrdiff_t part = 0; part < parts_at_once; ++part) parts[part] += term(i + part);
   float sum = 0;
   for (; i < count; ++i) sum += term(i);
   for (const float part : parts) sum += part;
@@ -142,24 +138,35 @@ void normalise(const float* x, ptrdiff_t count, bool center, float epsilon, cons
   }
 }
 
-// Some rows and columns of a product, whose sums stay in registers.
-template <int rows, int columns>
-inline void multiply_block(ptrdiff_t inner, ptrdiff_t width, const float* a, const float* b, float* y) {
-  float sums[rows][columns] = {};
+using Lanes = float __attribute__((vector_size(32), aligned(4), may_alias));
+constexpr int lanes = 8;
+
+// Some rows and 16 columns of a product, whose sums stay in registers.
+template <int rows>
+inline void multiply_wide(ptrdiff_t inner, ptrdiff_t width, const float* a, const float* b, float* y) {
+  Lanes sums[rows][2] = {};
+  for (ptrdiff_t k = 0; k < inner; ++k, b += width) {
+    const auto* const row_of_b = reinterpret_cast<const Lanes*>(b);
+    for (int row = 0; row < rows; ++row)
+      for (int half = 0; half < 2; ++half) sums[row][half] += a[row * inner + k] * row_of_b[half];
+  }
+  for (int row = 0; row < rows; ++row)
+    for (int half = 0; half < 2; ++half) reinterpret_cast<Lanes*>(y + row * width)[half] = sums[row][half];
+}
+
+template <int rows>
+inline void multiply_column(ptrdiff_t inner, ptrdiff_t width, const float* a, const float* b, float* y) {
+  float sums[rows] = {};
   for (ptrdiff_t k = 0; k < inner; ++k, b += width)
-    for (int row = 0; row < rows; ++row) {
-      const float factor = a[row * inner + k];
-      for (int column = 0; column < columns; ++column) sums[row][column] += factor * b[column];
-    }
-  for (int row = 0; row < rows; ++row) std::memcpy(y + row * width, sums[row], sizeof sums[row]);
+    for (int row = 0; row < rows; ++row) sums[row] += a[row * inner + k] * *b;
+  for (int row = 0; row < rows; ++row) y[row * width] = sums[row];
 }
 
 template <int rows>
 inline void multiply_rows(ptrdiff_t inner, ptrdiff_t width, const float* a, const float* b, float* y) {
-  constexpr int wide = 16;
   ptrdiff_t column = 0;
-  for (; column + wide <= width; column += wide) multiply_block<rows, wide>(inner, width, a, b + column, y + column);
-  for (; column < width; ++column) multiply_block<rows, 1>(inner, width, a, b + column, y + column);
+  for (; column + 2 * lanes <= width; column += 2 * lanes) multiply_wide<rows>(inner, width, a, b + column, y + column);
+  for (; column < width; ++column) multiply_column<rows>(inner, width, a, b + column, y + column);
 }
 
 void multiply(ptrdiff_t rows, ptrdiff_t inner, ptrdiff_t columns, const float* a, const float* b, float* y) {
