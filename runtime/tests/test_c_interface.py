@@ -172,7 +172,7 @@ def test_names_types_and_shapes_of_inputs_and_outputs_can_be_asked_for(library, 
     assert (tensor.name, tensor.type, tensor.dimensions) == (b"input", 1, 4)
     assert list(tensor.shape) == [-1, 3, 12, 10, 0, 0, 0, 0]
     assert library.adaste_describe_output(network, 0, ctypes.byref(tensor)) == 0
-    assert (tensor.name, tensor.type, tensor.dimensions) == (b"t11", 1, 2)
+    assert (tensor.name, tensor.type, tensor.dimensions) == (b"logits", 1, 2)
     assert list(tensor.shape) == [-1, 7, 0, 0, 0, 0, 0, 0]
 
 

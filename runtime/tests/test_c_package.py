@@ -81,7 +81,7 @@ def test_the_example_runs_with_the_installed_library(program, loaded, tmp_path):
     packing = residual_network(np.random.default_rng(0))[0]
     model = packing.write(tmp_path)
     assert output(program, model) == (
-        f"adaste_runtime {__version__}\ninput input: float32 (any, 3, 12, 10)\noutput t11: float32 (any, 7)\n"
+        f"adaste_runtime {__version__}\ninput input: float32 (any, 3, 12, 10)\noutput logits: float32 (any, 7)\n"
     )
     pixels = np.random.default_rng(1).integers(0, 256, (1, 12, 10, 3), np.uint8)
     (tmp_path / "pixels").write_bytes(pixels.tobytes())

@@ -203,7 +203,7 @@ SAID_WRONG = {
     "a recipe that is none": (fact("recipe", 7), "recipe must be a text"),
     "a producer that is none": (fact("producer", None), "producer must be a text"),
     "a flat input": (image("shape", [32]), "the input must be"),
-    "an empty input": (image("shape", [2, 0, 4]), "the input must have at most 8 axes of 1 to"),
+    "an empty input": (image("shape", [2, 0, 4]), "the input must have at most 7 axes of 1 to"),
     "a huge input": (image("shape", [2, 2**20, 2**20]), "^a value may hold"),
     "an input of fractions": (image("shape", [2.0, 4, 4]), "must be a whole number"),
     "an input of truths": (image("shape", [True, 4, 4]), "must be a whole number"),

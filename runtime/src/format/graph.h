@@ -23,7 +23,7 @@ struct Limits {
   int nodes = 10000;
 };
 
-constexpr size_t most_axes = 8;   // of a value
+constexpr size_t most_axes = 7;   // of a value
 constexpr size_t most_ports = 64;  // inputs or outputs of a network
 
 // The shape of a value without the batch: (channels, height, width) for a map, (features) for a flat value.

@@ -14,7 +14,7 @@ import numpy as np
 
 from adaste.packed.nodes import LARGEST, OPERATIONS, Array, Node, Pair, Shape, check_count, check_floats, require_map
 
-MOST_AXES = 8
+MOST_AXES = 7
 """Axes of a value."""
 
 Sizes = tuple[int, ...]

@@ -2,7 +2,7 @@
 #include "kernels/generic/rows.h"
 
 #if defined(__x86_64__)
-#include "kernels/x86/avx2/cpu.h"
+#include "kernels/x86/cpu.h"
 #endif
 
 namespace adaste {
