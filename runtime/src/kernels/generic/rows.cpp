@@ -9,11 +9,14 @@ namespace adaste {
 
 const RowKernels generic_rows = rows_here;
 
+// Asking the processor takes long where it is a virtual one: once.
 const RowKernels& row_kernels() {
 #if defined(__x86_64__)
-  if (has_avx2()) return avx2_rows;
-#endif
+  static const RowKernels& chosen = has_avx2() ? avx2_rows : generic_rows;
+  return chosen;
+#else
   return generic_rows;
+#endif
 }
 
 }  // namespace adaste
