@@ -119,6 +119,6 @@ def test_search_works_without_a_server(site: Path) -> None:
         page.locator(".md-search__input").focus()
         ready = page.locator(".md-search-result__meta")  # what is typed before is lost
         playwright.expect(ready).not_to_contain_text("Initializing", timeout=30_000)
-        page.locator(".md-search__input").fill("latents of weights")
+        page.locator(".md-search__input").press_sequentially("latents of weights")
         playwright.expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=30_000)
         browser.close()
