@@ -1,5 +1,6 @@
 #include "format/json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
@@ -168,11 +169,23 @@ class JsonParser {
   }
 
   static double scaled(double digits, int exponent) {
-    if (digits == 0 || exponent == 0) return digits;
-    if (exponent < -360) return 0;
+    if (digits == 0) return 0;  // times infinity it would be none
     // In two steps below the smallest power: 10^-340 alone would be 0.
-    if (exponent < -300) return digits / 1e300 / std::pow(10.0, -exponent - 300);
-    return exponent < 0 ? digits / std::pow(10.0, -exponent) : digits * std::pow(10.0, exponent);
+    if (exponent < -300) return digits / 1e300 / power_of_ten(-exponent - 300);
+    return exponent < 0 ? digits / power_of_ten(-exponent) : digits * power_of_ten(exponent);
+  }
+
+  // Exact to 10^22. Not std::pow: it differs between libraries, and its tables are 7 KB of the runtime in WebAssembly.
+  static double power_of_ten(int exponent) {
+    constexpr double powers[] = {1e1, 1e2, 1e4, 1e8, 1e16, 1e32, 1e64, 1e128, 1e256};
+    constexpr int infinite = 511;  // all of them
+    double result = 1;
+    int left = std::min(exponent, infinite);
+    for (const double power : powers) {
+      if (left % 2 != 0) result *= power;
+      left /= 2;
+    }
+    return result;
   }
 
   std::string string() {
