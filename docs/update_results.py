@@ -56,6 +56,7 @@ PAGES = (
             "reproducing",
             "short-runs",
             "recipe",
+            "web",
         )
     ),
     ROOT / "zoo" / "README.md",
@@ -440,6 +441,33 @@ def time_to_accuracy(name: str) -> str:
     return f"{grid(lines)}\nMade on {machine['gpu'] or machine['processor']}, {machine['date'][:10]}.\n"
 
 
+def web_speed() -> str:
+    """Return milliseconds in a web page, beside ONNX Runtime Web."""
+    found = read("benchmarks/web-epyc")
+    engines = ("adaste", "onnxruntime-web", "adaste int8", "onnxruntime-web int8")
+    lines = [["ResNet-18", *engines, "float32", "8-bit", "two threads: onnxruntime-web", "its int8"]]
+    for size, rows in found["milliseconds"].items():
+        ratios = [f"{rows[peer]['median'] / rows[own]['median']:.2f}" for own, peer in (engines[:2], engines[2:])]
+        threaded = found["milliseconds_with_threads"][size]
+        times = [pair(row, "") for row in (*(rows[each] for each in engines), *threaded.values())]
+        lines.append([f"{size}x{size}", *times[:4], *ratios, *times[4:]])
+    return grid(lines)
+
+
+def web_sizes() -> str:
+    """Return what a page fetches for a network, and how long it takes to start."""
+    found = read("benchmarks/web-epyc")
+    engines = ("adaste", "onnxruntime-web", "onnxruntime-web int8")
+    size = found["bytes"]
+    lines = [["for 32x32", *engines]]
+    for title, kind in (("MB, all that is fetched", "raw"), ("MB, gzipped", "gzipped")):
+        lines.append([title, *(f"{size[f'everything for 32x32, {each}'][kind] / 1e6:.2f}" for each in engines)])
+    start = found["start_32_milliseconds"]
+    called = "ms from the first request to the network loaded, from this machine"
+    lines.append([called, *(f"{start[each]['min']:.0f} / {start[each]['median']:.0f}" for each in engines)])
+    return grid(lines)
+
+
 def zoo() -> str:
     """Return the networks of the zoo."""
     found = read("benchmarks/zoo")
@@ -460,6 +488,8 @@ def zoo() -> str:
 MEASURED: dict[str, Callable[..., str]] = {
     "time": time_to_accuracy,
     "zoo": zoo,
+    "web-speed": web_speed,
+    "web-sizes": web_sizes,
     "inference": latencies,
     "starts": starts,
     "instructions": instructions,
