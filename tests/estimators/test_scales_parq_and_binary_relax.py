@@ -160,6 +160,14 @@ INNER = [
 ]
 
 
+def test_a_scale_per_group_lies_in_memory_as_the_weights_do() -> None:
+    latent = torch.randn(4, 6, 3, 3)
+    moved = latent.contiguous(memory_format=torch.channels_last)
+    scale = adaste.GroupMean(5)
+    assert scale.of(moved).stride() == moved.stride()
+    assert torch.equal(scale.of(moved), scale.of(latent))
+
+
 @pytest.mark.parametrize("inner", INNER, ids=lambda inner: type(inner).__name__)
 @pytest.mark.parametrize("scale", [adaste.FanIn(), adaste.ChannelMean(), adaste.GroupMean(3), adaste.Unit()])
 def test_scaled_method_is_the_inner_one_on_the_unscaled_weight_with_the_scaled_gradient(

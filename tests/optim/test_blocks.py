@@ -200,6 +200,19 @@ def test_tensors_that_move_between_steps_are_found_again(moved: str) -> None:
         assert torch.equal(ours, wanted)
 
 
+def test_the_memory_of_the_base_has_the_order_of_the_latents() -> None:
+    class Reordered(BinaryConnect):
+        def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:
+            return grad.contiguous()
+
+    weight = nn.Parameter(torch.randn(4, 3, 2, 2).contiguous(memory_format=torch.channels_last))
+    optimizer = LatentOptimizer([weight], base=partial(torch.optim.SGD, lr=0.1, momentum=0.9), estimator=Reordered())
+    give_gradients([weight], 0)
+    optimizer.step()
+    (kept,) = optimizer.base.state.values()
+    assert kept["momentum_buffer"].stride() == optimizer.state[weight]["latent"].stride() == weight.stride()
+
+
 def test_the_gradient_of_the_network_is_left_as_it_was() -> None:
     weights = parameters([torch.float32])
     optimizer = LatentOptimizer(

@@ -144,11 +144,13 @@ def _group_sizes(values: Tensor, size: int, half_precision: bool) -> Tensor:
     if half_precision:
         smallest, largest = 2.0**-24, torch.finfo(torch.float16).max
         sizes = sizes.clamp(smallest, largest).half().to(values.dtype)
-    return sizes.repeat_interleave(size, 1)[:, :inputs].contiguous().view(values.shape)
+    expanded = sizes.repeat_interleave(size, 1)[:, :inputs].reshape(values.shape)
+    # In the memory order of the weights: so are the slopes then, and the memory that a base optimizer makes like them.
+    return torch.empty_like(values).copy_(expanded)
 
 
 _group_sizes_apart = torch.library.custom_op("adaste::group_sizes", _group_sizes, mutates_args=())
-_group_sizes_apart.register_fake(lambda values, size, half_precision: values.new_empty(values.shape))
+_group_sizes_apart.register_fake(lambda values, size, half_precision: torch.empty_like(values))
 
 
 @dataclass(frozen=True)

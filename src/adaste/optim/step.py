@@ -470,6 +470,8 @@ def _give(parts: Sequence[Part], slopes: Tensor) -> None:
     offset = slopes.storage_offset()
     for part, like in zip(parts, likes, strict=True):
         slope = slopes if slopes.shape == like.shape else slopes.as_strided(like.shape, like.stride(), offset)
+        if slope.stride() != like.stride():  # the base makes its memory like the gradient
+            slope = torch.empty_like(like, dtype=slope.dtype).copy_(slope)
         part.owner.grad = shard_like(slope, part.owner) if part.sharded else slope
         offset += like.numel()
 
