@@ -11,7 +11,7 @@ python=${1:-.venv/bin/python}
 PATH=$(dirname "$python"):$PATH
 static="-static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,--gc-sections"
 mkdir -p carry build
-cmake -S runtime -B build/carry -DADASTE_PYTHON=OFF -DADASTE_SHARED=ON -DCMAKE_SHARED_LINKER_FLAGS="$static" >/dev/null
+cmake -S runtime -B build/carry -DADASTE_PYTHON=OFF -DCMAKE_SHARED_LINKER_FLAGS="$static" >/dev/null
 cmake --build build/carry --parallel 2 >/dev/null
 cmake -S runtime -B build/carry-profile -DADASTE_PYTHON=OFF -DADASTE_PROFILE=ON -DCMAKE_EXE_LINKER_FLAGS="$static" >/dev/null
 cmake --build build/carry-profile --parallel 2 >/dev/null
