@@ -420,7 +420,7 @@ class LatentOptimizer(Optimizer):
             for value in state.values():
                 if isinstance(value, Tensor):
                     value.zero_()
-        parameters = list(self._parameters())
+        parameters = self._parameters()
         self._write_weights(parameters)
         self._writes.accept(parameters)
 
