@@ -128,9 +128,13 @@ class GroupMean(Scale):
         require_count("size", self.size, least=1)
 
     def of(self, position: Tensor) -> Tensor:
-        # As for ChannelMean; and the compiler takes a rounding to float16 for a detour and leaves it out.
-        apart = torch.compiler.is_compiling() and (self.half_precision or position.device.type == "cpu")
-        return (_group_sizes_apart if apart else _group_sizes)(position, self.size, self.half_precision)
+        # Compilers take a rounding to float16 for a detour and leave it out, and lose the last group where it is short.
+        sizes = (_group_sizes_apart if torch.compiler.is_compiling() else _group_sizes)(
+            position, self.size, self.half_precision
+        )
+        # In the memory order of the weights: so are the slopes then, and the memory that a base optimizer makes like
+        # them.
+        return torch.empty_like(position).copy_(sizes)
 
 
 def _group_sizes(values: Tensor, size: int, half_precision: bool) -> Tensor:
@@ -144,13 +148,12 @@ def _group_sizes(values: Tensor, size: int, half_precision: bool) -> Tensor:
     if half_precision:
         smallest, largest = 2.0**-24, torch.finfo(torch.float16).max
         sizes = sizes.clamp(smallest, largest).half().to(values.dtype)
-    expanded = sizes.repeat_interleave(size, 1)[:, :inputs].reshape(values.shape)
-    # In the memory order of the weights: so are the slopes then, and the memory that a base optimizer makes like them.
-    return torch.empty_like(values).copy_(expanded)
+    # Contiguous whatever the memory order of the weights: a compiler may change theirs and must know the result's.
+    return sizes.repeat_interleave(size, 1)[:, :inputs].reshape(values.shape).contiguous()
 
 
 _group_sizes_apart = torch.library.custom_op("adaste::group_sizes", _group_sizes, mutates_args=())
-_group_sizes_apart.register_fake(lambda values, size, half_precision: torch.empty_like(values))
+_group_sizes_apart.register_fake(lambda values, size, half_precision: values.new_empty(values.shape))
 
 
 @dataclass(frozen=True)

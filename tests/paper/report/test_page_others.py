@@ -152,7 +152,7 @@ def test_a_run_tells_its_threads_and_has_one_colour_for_the_test_images(visit: A
     starts = tuple({"processor": "some CPU", "threads": threads} for threads in (2, 1))
     page = page_of(visit, tmp_path, {"mine": dataclasses.replace(run, environments=starts)})
     page.locator("#run-list tbody a").click()
-    assert "2, then 1" in page.locator("#sheet .facts").inner_text()
+    playwright.expect(page.locator("#sheet .facts")).to_contain_text("2, then 1")
     colours = {
         name: page.locator(f"#sheet .curves [data-method={name}]").evaluate("entry => getComputedStyle(entry).color")
         for name in ("test_accuracy", "train_accuracy", "test_loss", "loss")
