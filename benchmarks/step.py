@@ -99,6 +99,10 @@ def named(weights: list[nn.Parameter]) -> list[tuple[str, nn.Parameter]]:
     return [(f"weight {place}", weight) for place, weight in enumerate(weights)]
 
 
+MOVES_NOTHING = {torch.ops.aten.detach.default, torch.ops.aten.is_set_to.default}
+"""Operators that look at no element, beside views."""
+
+
 class ByteCounter(TorchDispatchMode):
     """Adds up what every operator reads and writes."""
 
@@ -106,7 +110,7 @@ class ByteCounter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func is not torch.ops.aten.detach.default and not func.is_view:
+        if func not in MOVES_NOTHING and not func.is_view:
             read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
             written = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
             self.total += sum(tensor.numel() * tensor.element_size() for tensor in (*read, *written))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import adaste
 from adaste.estimators.noise import Noise
-from adaste.optim.step import parts_in
+from adaste.optim.parameters import parts_in
 
 modest = settings(deadline=None, derandomize=True, max_examples=60)
 MANY = 100_000

@@ -276,6 +276,28 @@ def test_a_base_may_move_its_parameters_and_keep_their_gradients(shape, estimato
     assert all(map(torch.equal, *outcomes))
 
 
+def test_gradients_of_a_step_that_failed_are_not_those_of_the_next() -> None:
+    class Failing(torch.optim.SGD):
+        fails = True
+
+        def step(self, closure=None):
+            if self.fails:
+                raise RuntimeError("no step")
+            return super().step(closure)
+
+    weights = parameters([torch.float32])
+    optimizer = LatentOptimizer(weights, base=partial(Failing, lr=0.1), estimator=AdaSTE())
+    latent = optimizer.state[weights[0]]["latent"].detach()
+    before = latent.clone()
+    give_gradients(weights, 0)
+    with pytest.raises(RuntimeError, match="no step"):
+        optimizer.step()
+    optimizer.base.fails = False
+    give_gradients(weights, 1, without=0)
+    optimizer.step()
+    assert torch.equal(latent, before)
+
+
 def test_parts_of_methods_that_look_at_whole_weights_see_them() -> None:
     class Normed(PrintedSlope):
         def gradient(self, grad, latent, well):
@@ -290,13 +312,16 @@ def test_parts_of_methods_that_look_at_whole_weights_see_them() -> None:
 
 
 class Launches(TorchDispatchMode):
-    """Counts operators that are kernels, as a GPU would launch them: not those that make views or reserve memory."""
+    """Counts operators that are kernels, as a GPU would launch them: not those that make or compare views, or reserve
+    memory.
+    """
 
     count = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.name()
-        self.count += not (func.is_view or name.startswith("profiler") or "empty" in name or "split" in name)
+        launches_none = name.startswith("profiler") or "empty" in name or "split" in name or "is_set_to" in name
+        self.count += not (func.is_view or launches_none)
         return func(*args, **(kwargs or {}))
 
 
@@ -313,7 +338,7 @@ def test_a_gpu_launches_few_kernels_however_many_parameters_there_are(estimator)
             with Launches() as launches, mock.patch.object(step_module, "SMALL", step_module.LARGE):
                 optimizer.step()
         counts.append(launches.count)
-    assert counts[0] == counts[1] < 64
+    assert counts[0] == counts[1] < 48
 
 
 def test_a_step_of_many_parameters_takes_few_calls_of_an_estimator() -> None:

@@ -204,6 +204,29 @@ def test_a_graph_may_hold_weights_that_are_changed_and_put_back() -> None:
     assert optimizer.steps == 4
 
 
+def test_a_graph_of_an_eager_step_writes_into_no_memory_that_others_use() -> None:
+    model = cuda_model()
+    base = partial(torch.optim.SGD, lr=0.1, fused=True)
+    optimizer = LatentOptimizer(adaste.binary_weights(model), base=base, estimator=AdaSTE(), capturable=True)
+    gradients(model, 0)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            optimizer.step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        optimizer.step()
+    kept, model[0].weight.grad = model[0].weight.grad, None
+    optimizer.step()  # of other parameters: what the steps before knew is given up
+    model[0].weight.grad = kept
+    others = [torch.zeros(8, dtype=torch.uint8, device="cuda") for _ in range(10_000)]
+    graph.replay()
+    torch.cuda.synchronize()
+    assert optimizer.steps == 5
+    assert not torch.cat(others).any()
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", ["full precision", "AdaSTE, annealed", "MD-tanh", "BinaryConnect"])
 def test_a_poisoned_gradient_leaves_its_latent_and_is_reported(name: str, compiled: bool) -> None:

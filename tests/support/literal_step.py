@@ -9,11 +9,13 @@ import torch
 from torch.optim import Optimizer
 
 from adaste.estimators.schedules import now
+from adaste.optim.parameters import StepInputs
 from adaste.optim.state import shard_like
 from adaste.optim.step import EagerStep, average_gradient
 
 
-def literal_step(base: Optimizer, moments: list[Any], parts: list[Any]) -> None:
+def literal_step(base: Optimizer, inputs: StepInputs) -> None:
+    moments, parts = inputs.moments, inputs.in_parts()
     before = [part.latent.clone() for part in parts]
     for part in parts:
         method = moments[part.moment].now

@@ -104,7 +104,7 @@ class AdaptiveSpacing(Spacing):
         side = sign(latent)
         toward = (side * grad).clamp_(min=0).mul_(side)
         if forward.is_sign is True:
-            return toward.mul_(2 / distance)
+            return toward.mul_(distance.reciprocal_().mul_(2))
         away = grad - toward
         rise = toward * ((forward.magnitude(size) + forward.magnitude(distance - size)) / distance)
         return rise + away.sign() * forward.increase(size, away.abs())

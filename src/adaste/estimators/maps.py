@@ -31,7 +31,7 @@ def sign(x: Tensor) -> Tensor:
     if torch.compiler.is_compiling():  # torch 2.11's compiler refuses `out=` where channels lie last
         return (x.detach() >= 0).to(x.dtype) * 2 - 1
     # Not by torch.where, which guesses wrong at every other random sign on a CPU and takes ten times as long.
-    return torch.ge(x.detach(), 0, out=torch.empty_like(x)).mul_(2).sub_(1)
+    return torch.rsub(torch.ge(x.detach(), 0, out=torch.empty_like(x)), -1, alpha=-2)
 
 
 def same_sign(x: Tensor, y: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ the hyper-parameters of a group.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, MappingProxyType
 from typing import Any, ParamSpec, TypeVar, cast
@@ -18,8 +18,9 @@ from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
 from adaste._util.warnings import warn_user
 from adaste.estimators.schedules import Scalar, Schedule, now
+from adaste.optim.parameters import Method, Moment, Part, StepInputs, TwoMoments, two_moments
 from adaste.optim.state import base_settings, local
-from adaste.optim.step import Method, Moment, Part, TwoMoments, average_gradient, two_moments
+from adaste.optim.step import average_gradient
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -212,7 +213,7 @@ class CompiledStep:
             self._evaluate = compile_for(two_moments, steps)
         return self._evaluate(schedules, steps)
 
-    def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: list[Part]) -> bool:
+    def suits(self, base: Optimizer, groups: list[dict[str, Any]], moving: Sequence[Part]) -> bool:
         """Return whether the base optimizer has made the state that the fused step reads, and the step is worth
         compiling.
         """
@@ -228,14 +229,13 @@ class CompiledStep:
         self,
         base: Optimizer,
         groups: list[dict[str, Any]],
-        moments: list[Moment],
-        parts: list[Part],
+        inputs: StepInputs,
         steps: int | Tensor,
     ) -> bool:
         """Make the fused step, which counts itself in `steps`. Return False, and change nothing, if it cannot be
         compiled.
         """
-        rule = RULES[type(base)]
+        rule, parts = RULES[type(base)], inputs.in_parts()
         settings = [base_settings(group) for group in groups]
         states = [
             {name: local(base.state[each.owner][name]) for name in rule.needs(settings[each.group])} for each in parts
@@ -247,7 +247,9 @@ class CompiledStep:
         # Backwards: the gradients that were checked last are still in the cache.
         pairs = [_as_vectors(state, part) for state, part in zip(states[::-1], parts[::-1], strict=True)]
         try:
-            self.fused(rule, settings, [state for state, _ in pairs], moments, [part for _, part in pairs], steps)
+            self.fused(
+                rule, settings, [state for state, _ in pairs], inputs.moments, [part for _, part in pairs], steps
+            )
         except BackendCompilerFailed as error:
             self._failed = True
             reason = error.inner_exception
@@ -258,7 +260,7 @@ class CompiledStep:
             )
         return not self._failed
 
-    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: list[Part]) -> bool:
+    def _worth_compiling(self, kind_of_base: str, groups: list[dict[str, Any]], moving: Sequence[Part]) -> bool:
         """Return whether this version of the step is one of the first few, which are compiled."""
         if self._steps.admit((_compiled_in(groups), _kinds(groups, moving))):
             return True
@@ -302,7 +304,7 @@ def _compiled_in(groups: list[dict[str, Any]]) -> list[Any]:
     ]
 
 
-def _kinds(groups: list[dict[str, Any]], moving: list[Part]) -> list[Any]:
+def _kinds(groups: list[dict[str, Any]], moving: Sequence[Part]) -> list[Any]:
     """Return all facts about the parameters that move which a compiled step takes for granted."""
     drawing = [group["estimator"].draws for group in groups]
     return [

@@ -11,6 +11,7 @@ that holds a step does not look.
 """
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,8 +24,8 @@ from adaste._util.warnings import warn_user
 from adaste.estimators import Estimator
 from adaste.estimators.base import FIRST, Oriented, OutputAxis
 from adaste.estimators.schedules import parts_of
+from adaste.optim.parameters import Part
 from adaste.optim.state import is_shard
-from adaste.optim.step import Part
 
 
 class NonFiniteGradientError(RuntimeError):
@@ -70,8 +71,8 @@ class GradientGuard:
             if found_here:
                 raise NonFiniteGradientError(found_here)
         norms: list[Tensor | None] = [None] * len(grads)
-        watched = {device: found for device, found in places.items() if device.type == "cuda"}
-        for device, found in watched.items():
+        watched = [(device, found) for device, found in places.items() if device.type == "cuda"]
+        for device, found in watched:
             largest = torch._foreach_norm([grads[place] for place in found], float("inf"))
             for place, norm in zip(found, largest, strict=True):
                 norms[place] = norm
@@ -82,7 +83,7 @@ class GradientGuard:
 
     def raise_pending(self, names: Sequence[str]) -> None:
         """Wait for the devices, and raise for gradients that were met on any of them so far."""
-        self._raise({device: largest.cpu() for device, largest in self._largest.items()}, names)
+        self._raise([largest.tolist() for largest in self._largest.values()], names)
 
     def forget(self) -> None:
         """Forget all gradients that were met so far."""
@@ -91,9 +92,10 @@ class GradientGuard:
         self._arriving.clear()
 
     def _remember(self, device: torch.device, norms: Tensor, slots: list[int], count: int) -> None:
-        largest = self._largest.get(device, torch.zeros(0, device=device))
-        if len(largest) != count:  # a group was added since
-            largest = torch.cat([largest, torch.zeros(count - len(largest), device=device)])
+        largest = self._largest.get(device)
+        if largest is None or len(largest) != count:  # a group may have been added since
+            known = [] if largest is None else [largest]
+            largest = torch.cat([*known, torch.zeros(count - sum(map(len, known)), device=device)])
             self._largest[device] = largest
         if len(slots) == count:
             torch.maximum(largest, norms, out=largest)
@@ -104,27 +106,22 @@ class GradientGuard:
     def _poll(self, names: Sequence[str]) -> None:
         if torch.cuda.is_current_stream_capturing():
             return
-        arrived = {
-            device: host
-            for device, (host, event) in self._arriving.items()
-            if event.query()  # type: ignore[no-untyped-call]
-        }
+        arrived: list[list[float]] = []
         for device, largest in self._largest.items():
-            if device in arrived or device not in self._arriving:
-                host = torch.empty(largest.shape, pin_memory=True)
-                host.copy_(largest, non_blocking=True)
-                event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-                event.record(torch.cuda.current_stream(device))
-                self._arriving[device] = host, event
+            host, event = self._arriving.get(device, (None, None))
+            if event is not None and not event.query():  # type: ignore[no-untyped-call]
+                continue
+            if host is not None:
+                arrived.append(host.tolist())
+            if host is None or event is None or len(host) != len(largest):
+                host, event = torch.empty(largest.shape, pin_memory=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
+            host.copy_(largest, non_blocking=True)
+            event.record(torch.cuda.current_stream(device))
+            self._arriving[device] = host, event
         self._raise(arrived, names)
 
-    def _raise(self, largest: dict[torch.device, Tensor], names: Sequence[str]) -> None:
-        found = [
-            name
-            for norms in largest.values()
-            for name, finite in zip(names, norms.isfinite().tolist(), strict=False)
-            if not finite
-        ]
+    def _raise(self, largest: Iterable[list[float]], names: Sequence[str]) -> None:
+        found = [name for norms in largest for name, norm in zip(names, norms, strict=False) if not math.isfinite(norm)]
         if found:
             self.forget()
             raise NonFiniteGradientError(found)
@@ -138,6 +135,26 @@ def _surely_finite(grads: Sequence[Tensor]) -> bool:
     """
     sums = [grad.sum(dtype=torch.promote_types(grad.dtype, torch.float32)).double() for grad in grads]
     return not sums or bool(torch.stack(sums).isfinite().all())
+
+
+def still_hold(
+    parts: Sequence[Part], groups: Sequence[Mapping[str, Any]], state: Mapping[Tensor, Mapping[str, Any]]
+) -> bool:
+    """Return whether the parts are those that `parts_in` would yield again; those of shards must be made anew."""
+    rest = iter(parts)
+    for index, group in enumerate(groups):
+        for parameter in group["params"]:
+            part, own = next(rest, None), state[parameter]
+            if (
+                part is None
+                or part.weight is not parameter
+                or part.group != index
+                or part.latent is not own["latent"]
+                or part.average is not own.get("average")
+                or part.mass is not own.get("mass")
+            ):
+                return False
+    return next(rest, None) is None
 
 
 class WriteTracker:

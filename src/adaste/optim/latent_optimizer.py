@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from operator import is_
 from typing import Any, overload
 
 import torch
@@ -23,10 +24,22 @@ from adaste.optim.guards import (
     check_made,
     check_not_rounded,
     check_output_axes,
+    still_hold,
     warn_of_lost,
     warn_of_vectors,
 )
 from adaste.optim.norm_statistics import MOST_BATCHES, norms_in_use, reestimate_norms
+from adaste.optim.parameters import (
+    Method,
+    Moment,
+    Part,
+    StepInputs,
+    assign_moments,
+    dense_grad,
+    moments_at,
+    parts_in,
+    two_moments,
+)
 from adaste.optim.state import (
     adopt,
     apply_hooks,
@@ -46,18 +59,7 @@ from adaste.optim.state import (
     show_changes,
     states_in_order,
 )
-from adaste.optim.step import (
-    EagerStep,
-    Method,
-    Moment,
-    Part,
-    assign_moments,
-    dense_grad,
-    moments_at,
-    parts_in,
-    still_hold,
-    two_moments,
-)
+from adaste.optim.step import EagerStep
 
 # torch's compiler would drop writes of a method into attributes, as a count of steps: methods with `disable_dynamo` are
 # called as they are. This decorator of torch's own optimizers loads the compiler, which takes seconds, at the first
@@ -244,18 +246,18 @@ class LatentOptimizer(Optimizer):
         with torch.no_grad():
             parameters = self._parameters()
             warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))
-            moving = [each for each in parameters if each.moves]
-            moments, parts = self._plan(moving, names=[each.name for each in parameters])
+            inputs = self._inputs(parameters)
             self._keep_rates()
-            suits = self._compile and parts and self._compiled.suits(self.base, self.param_groups, moving)
-            if not (suits and self._compiled.step(self.base, self.param_groups, moments, parts, self._steps)):
+            suits = self._compile and inputs.parts and self._compiled.suits(self.base, self.param_groups, inputs.parts)
+            if not (suits and self._compiled.step(self.base, self.param_groups, inputs, self._steps)):
                 self._mirror_settings()
-                self._eager.step(self.base, moments, parts)
+                self._eager.step(self.base, inputs)
                 if not self._compile:  # those that can be compiled change none
                     show_changes(self.param_groups, self.base.param_groups)
                 self._steps += 1
-            # A latent without gradient stays, but its weight follows an annealed map.
-            self._write_weights([each for each in parameters if not each.moves])
+            if len(inputs.parts) < len(parameters):
+                # A latent without gradient stays, but its weight follows an annealed map.
+                self._write_weights([each for each in parameters if each.parameter.grad is None])
             self._writes.accept(parameters)
         return loss
 
@@ -438,6 +440,7 @@ class LatentOptimizer(Optimizer):
         """Make all that lives as long as this object and is no part of its state."""
         self._parts: list[Part] = []
         self._methods: list[Method] = []
+        self._assigned: tuple[list[Part], list[Moment], list[int]] = [], [], []
         self._guard = GradientGuard()
         self._eager = EagerStep()
         self._compiled = CompiledStep()
@@ -505,15 +508,23 @@ class LatentOptimizer(Optimizer):
         for parameter, estimator in self._with_estimators(parameters):
             parameter.write_weight(estimator, unless_close=unless_close)
 
-    def _plan(self, moving: list[Part], names: list[str]) -> tuple[list[Moment], list[Part]]:
-        """Return the methods and the parameters of a step; `names` are those of all parameters."""
-        grads = [dense_grad(each) for each in moving]
-        norms = self._guard.inspect(grads, [each.slot for each in moving], names)
+    def _inputs(self, parameters: list[Part]) -> StepInputs:
+        """Return what a step is made from."""
+        given = [(each, grad) for each in parameters if (grad := each.parameter.grad) is not None]
+        moving = [each for each, _ in given]
+        grads = [dense_grad(each, grad) if each.sharded or grad.is_sparse else grad for each, grad in given]
+        norms = self._guard.inspect(grads, [each.slot for each in moving], [each.name for each in parameters])
         found = [(group["estimator"], group["averaging"]) for group in self.param_groups]
         if [(method.estimator, method.averaging) for method in self._methods] != found:
-            self._methods = [Method(*each) for each in found]
-        moments = moments_at(self._methods, self._steps, self._compiled.two_moments if self._compile else two_moments)
-        return assign_moments(moving, grads, norms, moments)
+            self._methods, self._assigned = [Method(*each) for each in found], ([], [], [])
+        known, moments, places = self._assigned
+        same = len(known) == len(moving) and all(map(is_, known, moving))
+        if not (same and all(method.is_constant for method in self._methods)):
+            evaluate = self._compiled.two_moments if self._compile else two_moments
+            of_groups = moments_at(self._methods, self._steps, evaluate)
+            moments, places = assign_moments(moving, self._methods, of_groups)
+            self._assigned = moving, moments, places
+        return StepInputs(moving, grads, norms, self._methods, moments, places)
 
     def _base_group(self, group: dict[str, Any]) -> dict[str, Any]:
         return base_group(group, self._latents_of(group))

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from adaste.estimators import Estimator
 from adaste.estimators.base import OutputAxis
 from adaste.optim.latent_optimizer import LatentOptimizer
+from adaste.optim.parameters import output_axes
 from adaste.optim.partition import Matrix, weight_matrices
 from adaste.optim.state import forget_gathered, whole
-from adaste.optim.step import output_axes
 
 
 @dataclass(frozen=True)
