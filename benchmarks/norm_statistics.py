@@ -22,9 +22,8 @@ from adaste.data.augment.spatial import Spatial
 from adaste.runs.checkpoint import Checkpoints
 from adaste.runs.environment import environment
 from adaste.runs.folder import RunFolder
-from adaste.training.batches import BatchCursor, choose_feed
+from adaste.training.batches import BatchCursor, choose_feed, draw_batches
 from adaste.training.distributed import ALONE
-from adaste.training.epoch_plan import draw_batches
 from adaste.training.evaluation import Evaluation, NormEstimation, evaluation_batch
 from adaste.training.execution import ExecutionMode, dtype_of
 from adaste.training.trainer import Training

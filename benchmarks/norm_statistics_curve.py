@@ -30,9 +30,8 @@ from adaste.data.augment import Augmentation
 from adaste.paper.tables import recipes_named
 from adaste.recipes.recipe import Recipe
 from adaste.runs.environment import environment
-from adaste.training.batches import BatchCursor, choose_feed
+from adaste.training.batches import BatchCursor, choose_feed, draw_batches
 from adaste.training.distributed import ALONE
-from adaste.training.epoch_plan import draw_batches
 from adaste.training.evaluation import Evaluation, NormEstimation, evaluation_batch
 from adaste.training.execution import algorithms, dtype_of
 from adaste.training.trainer import Training

@@ -33,7 +33,7 @@ from adaste.paper.cells import OverSeeds
 from adaste.paper.families import setup
 from adaste.paper.figures import BESIDE_REAL, TITLES
 from adaste.paper.index import Run, collect
-from adaste.paper.report.cell_format import format_summary as cell_summary
+from adaste.paper.report.texts import format_summary as cell_summary
 from adaste.paper.report.texts import grid_of_family
 from adaste.paper.tables import TABLES, Table, family
 from adaste.recipes.distillation import Distillation
@@ -530,7 +530,7 @@ def updated(text: str, runs: tuple[Run, ...]) -> str:
 
 def main() -> None:
     """Write what has changed."""
-    from adaste.paper.drawing import render_figure
+    from adaste.paper.figures import render_figure
     from adaste.paper.report.canvas import LOOK
     from adaste.paper.report.page import drawings
 

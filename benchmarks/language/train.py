@@ -18,7 +18,7 @@ from torch.nn import functional as F
 import adaste
 from adaste._util.files import write_atomically
 from adaste.runs.environment import environment
-from adaste.training.cuda_graph import CudaGraphed
+from adaste.training.execution import CudaGraphed
 from benchmarks.language.llama import Llama, Shape
 from benchmarks.language.recipe import Optimizers, Recipe, optimizers_of, treatment_of
 

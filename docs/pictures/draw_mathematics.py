@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from adaste._util.files import write_atomically
-from adaste.paper.drawing import render_figure
+from adaste.paper.figures import render_figure
 from adaste.paper.mathematics.drawings import FIGURES, LOOK
 
 FOLDER = Path(__file__).parent

@@ -14,7 +14,7 @@ import pytest
 
 from adaste._util.files import BOOT, atomic_folder, stale_folders, temporary_folder
 from adaste.data import load
-from adaste.data.cache import FOLDER
+from adaste.data.loading import CACHE
 from support.archives import write_cifar10
 
 pytestmark = pytest.mark.skipif(not BOOT.exists(), reason="this kernel does not name its starts")
@@ -59,12 +59,12 @@ def test_the_next_writer_removes_what_a_killed_one_has_left_and_nothing_of_a_liv
 
 def test_a_cache_is_cleared_of_what_a_killed_writer_has_left_when_it_is_written(tmp_path: Path) -> None:
     write_cifar10(tmp_path)
-    (tmp_path / FOLDER).mkdir()
-    with writer_of(tmp_path / FOLDER / "0123abcd") as (process, left):
+    (tmp_path / CACHE).mkdir()
+    with writer_of(tmp_path / CACHE / "0123abcd") as (process, left):
         killed(process)
-        assert left.parent == tmp_path / FOLDER
+        assert left.parent == tmp_path / CACHE
         load("cifar10", tmp_path)
-        assert not list((tmp_path / FOLDER).glob(".*"))
+        assert not list((tmp_path / CACHE).glob(".*"))
 
 
 def test_names_that_are_not_of_this_kernel_or_no_folders_are_left_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from adaste._util.files import NotWrittenError
 from adaste.data import DataError, load
-from adaste.data.archives import Bounds, extract
+from adaste.data.download import Bounds, extract
 from support.archives import pack, write_cifar10, write_tiny_imagenet
 
 

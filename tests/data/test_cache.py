@@ -11,8 +11,8 @@ import pytest
 
 from adaste._util.files import NotWrittenError
 from adaste.data import DataError, load
-from adaste.data.cache import FOLDER, MANIFEST
 from adaste.data.folders import DECODING
+from adaste.data.loading import CACHE, MANIFEST
 from support.archives import write_cifar10, write_class_folders, write_imagenette, write_mnist, write_tiny_imagenet
 
 ARRAYS = ["test-images.npy", "test-labels.npy", "train-images.npy", "train-labels.npy"]
@@ -25,7 +25,7 @@ def folder(tmp_path):
 
 
 def entry(folder):
-    return folder / FOLDER / load("cifar10", folder).digest
+    return folder / CACHE / load("cifar10", folder).digest
 
 
 def test_an_entry_is_four_arrays_and_a_manifest(folder):
@@ -42,7 +42,7 @@ def test_images_are_decoded_once(folder, monkeypatch):
 def test_files_are_hashed_once_as_long_as_they_do_not_change(folder, monkeypatch):
     first = load("cifar10", folder)
     with monkeypatch.context() as patched:
-        patched.setattr("adaste.data.cache._file_hash", lambda path: pytest.fail("hashed again"))
+        patched.setattr("adaste.data.loading._file_hash", lambda path: pytest.fail("hashed again"))
         assert load("cifar10", folder).digest == first.digest
     path = folder / "cifar-10-batches-bin" / "data_batch_1.bin"
     os.utime(path, ns=(0, 0))
@@ -130,7 +130,7 @@ def test_a_manifest_that_says_something_else_is_damage(folder, caplog, change):
 
 def test_a_damaged_memory_of_digests_is_not_believed(folder):
     digest = load("cifar10", folder).digest
-    for note in (folder / FOLDER).glob("*.digest"):
+    for note in (folder / CACHE).glob("*.digest"):
         note.write_bytes(b"\xff../../elsewhere")
     assert load("cifar10", folder).digest == digest
 
@@ -138,7 +138,7 @@ def test_a_damaged_memory_of_digests_is_not_believed(folder):
 def test_a_folder_that_is_not_writable_is_cached_in_the_users_directory(folder, tmp_path_factory, monkeypatch):
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-    (folder / FOLDER).write_text("a file in the place of the cache")
+    (folder / CACHE).write_text("a file in the place of the cache")
     dataset = load("cifar10", folder)
     assert (home / "adaste" / dataset.digest / MANIFEST).is_file()
 
@@ -152,15 +152,15 @@ def test_a_cache_that_cannot_be_written_is_used_as_long_as_it_is_whole(folder, t
         patched.setattr("adaste.data.cifar.CifarBinary.read", lambda *_, **__: pytest.fail("read again"))
         assert load("cifar10", folder).digest == first.digest
     assert not list((home / "adaste").glob("*/"))
-    alter_and_keep_the_time(folder / FOLDER / first.digest / "train-images.npy")
+    alter_and_keep_the_time(folder / CACHE / first.digest / "train-images.npy")
     assert len(load("cifar10", folder).train) == 200
     assert (home / "adaste" / first.digest / MANIFEST).is_file()
-    assert (folder / FOLDER / first.digest / MANIFEST).is_file(), "it is not ours to remove"
+    assert (folder / CACHE / first.digest / MANIFEST).is_file(), "it is not ours to remove"
 
 
 def test_where_nothing_can_be_written_it_is_said_what_to_set(folder, tmp_path, monkeypatch):
-    (folder / FOLDER).write_text("a file in the place of the cache")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / FOLDER))
+    (folder / CACHE).write_text("a file in the place of the cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / CACHE))
     with pytest.raises(DataError, match=r"\.adaste-cache cannot be written, .*Not a directory.*set XDG_CACHE_HOME"):
         load("cifar10", folder)
 
@@ -181,12 +181,12 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_behind(folder, monkeypatch):
         patched.setattr("os.posix_fallocate", full)
         with pytest.raises(NotWrittenError, match=r"could not write the cache .*\(No space left on device\)"):
             load("cifar10", folder)
-    assert {path.suffix for path in (folder / FOLDER).iterdir()} == {".digest"}
+    assert {path.suffix for path in (folder / CACHE).iterdir()} == {".digest"}
     assert len(load("cifar10", folder).train) == 200
 
 
 def test_a_disk_that_does_not_keep_what_is_written_is_an_error(folder, monkeypatch):
-    monkeypatch.setattr("adaste.data.cache.array_hash", lambda path: os.urandom(4).hex())
+    monkeypatch.setattr("adaste.data.loading.array_hash", lambda path: os.urandom(4).hex())
     with pytest.raises(DataError, match="read back differently"):
         load("cifar10", folder)
 
@@ -200,7 +200,7 @@ def test_many_readers_at_once_make_one_entry(folder):
         thread.join()
     assert len({result.digest for result in results}) == 1 and len(results) == 6
     assert all(np.array_equal(result.train.images, results[0].train.images) for result in results)
-    assert not list((folder / FOLDER).glob(".*"))
+    assert not list((folder / CACHE).glob(".*"))
 
 
 def test_images_cannot_be_written_to(folder):

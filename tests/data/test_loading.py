@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from adaste.data import SOURCES, DataError, available, data_folder, find_source, load, subset
-from adaste.data.cache import FOLDER
 from adaste.data.folders import read_square
+from adaste.data.loading import CACHE
 from support.archives import (
     CIFAR10_NAMES,
     CIFAR100_NAMES,
@@ -52,7 +52,7 @@ def test_every_data_set_keeps_the_promises_of_its_types(name, tmp_path):
     assert len(dataset.mean) == len(dataset.std) == dataset.train.images.shape[-1]
     assert all(0 <= value <= 1 for value in (*dataset.mean, *dataset.std))
     assert source.mean in (None, dataset.mean)
-    assert (tmp_path / FOLDER / dataset.digest).is_dir()
+    assert (tmp_path / CACHE / dataset.digest).is_dir()
 
 
 @pytest.mark.parametrize("layout", ["binary", "python"])

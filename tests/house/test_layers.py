@@ -75,3 +75,10 @@ def test_all_public_names_are_there_and_nothing_else_is_made_up() -> None:
         assert getattr(adaste, name) is not None
         assert name in dir(adaste)
     assert not hasattr(adaste, "LatentOptimiser")
+
+
+def test_the_house_stays_small_enough_to_be_known() -> None:
+    entries = {path.name for path in ROOT.iterdir()} - {"__pycache__", "py.typed"}
+    assert len(entries) <= 13
+    assert len(ROWS) <= 8
+    assert len(list(ROOT.rglob("*.py"))) <= 135

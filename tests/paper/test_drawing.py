@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="figures are optional")
 from matplotlib.figure import Figure
 
-from adaste.paper.drawing import render_figure
+from adaste.paper.figures import render_figure
 
 
 @pytest.mark.parametrize("level", [logging.NOTSET, logging.DEBUG])

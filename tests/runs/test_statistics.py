@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from adaste.training.latents import BINS, REACH, histogram
+from adaste.training.evaluation import BINS, REACH, histogram
 
 
 def test_every_latent_is_counted_once_and_outliers_at_the_ends():

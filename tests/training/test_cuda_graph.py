@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from adaste.training.cuda_graph import WARM_UP, CudaGraphed
+from adaste.training.execution import WARM_UP, CudaGraphed
 from support.small_runs import CPU
 
 

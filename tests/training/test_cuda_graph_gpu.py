@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from adaste.training.cuda_graph import WARM_UP, CudaGraphed
+from adaste.training.execution import WARM_UP, CudaGraphed
 
 pytestmark = pytest.mark.gpu
 

@@ -7,7 +7,7 @@ from typing import Self
 from rich.console import Console
 
 from adaste.runs.folder import Result
-from adaste.runs.observers import Observer
+from adaste.runs.run import Observer
 from adaste.runs.study.schedule import seconds_to_end
 from adaste.runs.study.study import Job, State, Status
 from adaste.training.records import Record, best_of, last_tested, seconds_left

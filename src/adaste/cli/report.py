@@ -59,8 +59,7 @@ def add_to(commands: options.Commands) -> None:
 def act(arguments: argparse.Namespace) -> int:
     """Write the report and print where it is."""
     from adaste.paper.index import collect
-    from adaste.paper.report.cell_format import plural
-    from adaste.paper.report.texts import remarks
+    from adaste.paper.report.texts import plural, remarks
 
     form = _form(arguments.format, arguments.output)
     output = arguments.output or Path(f"report.{form.ending}")

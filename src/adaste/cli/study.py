@@ -187,7 +187,7 @@ def _list(jobs: Sequence["Job"], at_once: int) -> None:
 def over_seeds(statuses: Iterable["Status"]) -> list[str]:
     """Return a line per recipe with two or more finished runs: mean and deviation of the last test accuracy."""
     from adaste.paper.cells import OverSeeds
-    from adaste.paper.report.cell_format import format_summary
+    from adaste.paper.report.texts import format_summary
 
     finished: dict[tuple[str, Recipe], list[float]] = {}
     for status in statuses:

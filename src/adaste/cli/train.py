@@ -79,8 +79,7 @@ def _run(
     from adaste.cli.terminal import Bar
     from adaste.data import load
     from adaste.runs.folder import RunFolder
-    from adaste.runs.observers import SILENT, TensorBoard
-    from adaste.runs.run import Options, run
+    from adaste.runs.run import SILENT, Options, TensorBoard, run
 
     shown = world.leads and sys.stdout.isatty() and not arguments.quiet
     settings = Options(

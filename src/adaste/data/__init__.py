@@ -1,9 +1,19 @@
 """Data sets of images, read from the files of their publishers and decoded once. Knows nothing of binary training."""
 
-from adaste.data.dataset import DataError, Dataset, Split, subset
-from adaste.data.download import Download
+from adaste.data.dataset import (
+    Archive,
+    Content,
+    DataError,
+    Dataset,
+    Download,
+    Layout,
+    Part,
+    Source,
+    Split,
+    part_from_arrays,
+    subset,
+)
 from adaste.data.folders import ClassFolders
-from adaste.data.layout import Archive, Content, Layout, Part, Source, part_from_arrays
 from adaste.data.loading import available, data_folder, find_source, get, is_own, load, survey
 from adaste.data.sources import SOURCES
 

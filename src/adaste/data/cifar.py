@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste.data.dataset import DataError, require_files, shorten_list
-from adaste.data.layout import Content, Layout, Part, part_from_arrays, require_labels
+from adaste.data.dataset import (
+    Content,
+    DataError,
+    Layout,
+    Part,
+    part_from_arrays,
+    require_files,
+    require_labels,
+    shorten_list,
+)
 
 
 class _Type:

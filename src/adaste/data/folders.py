@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
-from adaste.data.dataset import DataError, listing, require_files, shorten_list
+from adaste.data.dataset import Content, DataError, Layout, Part, listing, require_files, shorten_list
 from adaste.data.download import bar
-from adaste.data.layout import Content, Layout, Part
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")

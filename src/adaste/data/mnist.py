@@ -12,8 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adaste.data.dataset import DataError, listing, require_files
-from adaste.data.layout import Content, Layout, Part, part_from_arrays, require_labels
+from adaste.data.dataset import (
+    Content,
+    DataError,
+    Layout,
+    Part,
+    listing,
+    part_from_arrays,
+    require_files,
+    require_labels,
+)
 
 UNSIGNED_BYTES = 0x08
 MOST_BYTES = 1 << 31

@@ -6,9 +6,8 @@ from typing import Any
 
 from adaste._util.packages import Registry
 from adaste.data.cifar import CifarBinary, CifarPython
-from adaste.data.download import Download
+from adaste.data.dataset import Archive, Download, Source
 from adaste.data.folders import ClassFolders, TinyImageNet
-from adaste.data.layout import Archive, Source
 from adaste.data.mnist import Digits, Idx
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)

@@ -1,15 +1,19 @@
-"""A run: training by a recipe that is recorded in a folder, and resumed from there after an interruption."""
+"""A run: training by a recipe that is recorded in a folder, and resumed from there after an interruption.
+
+Observers follow it; one of them writes TensorBoard's files.
+"""
 
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from adaste._util.checks import require, require_count
+from adaste._util.packages import require_package
 from adaste._util.signals import Heard, StoppedError, listen_for_stop
 from adaste.data import Dataset, is_own
 from adaste.recipes.recipe import Recipe
@@ -17,14 +21,70 @@ from adaste.runs.checkpoint import Checkpoints, load
 from adaste.runs.environment import environment
 from adaste.runs.evaluate import write_network
 from adaste.runs.folder import Result, RunFolder
-from adaste.runs.observers import SILENT, Observer
 from adaste.runs.teacher import find_teacher
+from adaste.training.batches import steps_of_recipe
 from adaste.training.distributed import ALONE, RankConsensus, World
-from adaste.training.epoch_plan import steps_of_recipe
+from adaste.training.evaluation import histogram
 from adaste.training.execution import algorithms
-from adaste.training.latents import histogram
 from adaste.training.records import DivergedError, Record, best_of
 from adaste.training.trainer import Training
+
+
+class Observer(Protocol):
+    """Follows a run. All methods are called in the leading process."""
+
+    def begins(self, training: Training, records: list[Record]) -> None:
+        """Called before training begins or, after these records, resumes."""
+
+    def stepped(self, training: Training) -> None:
+        """Called after every step; on a GPU, after it was launched."""
+
+    def epoch_ended(self, record: Record) -> None:
+        """Called after every epoch."""
+
+    def says(self, text: str) -> None:
+        """Called with a message of one line."""
+
+
+class Silent:
+    """An observer that does nothing."""
+
+    def begins(self, training: Training, records: list[Record]) -> None: ...
+    def stepped(self, training: Training) -> None: ...
+    def epoch_ended(self, record: Record) -> None: ...
+    def says(self, text: str) -> None: ...
+
+
+SILENT = Silent()
+
+SCALARS = (
+    *("loss", "train_accuracy", "lr", "flipped", "latent", "images_per_second"),
+    *("test_loss", "test_accuracy", "holdout_accuracy"),
+)
+"""The numbers of a record that TensorBoard shows."""
+
+
+class TensorBoard(Silent):
+    """An observer that writes a scalar per number and epoch into `folder`; needs the package tensorboard."""
+
+    def __init__(self, folder: Path) -> None:
+        with require_package("tensorboard", extra="tensorboard", purpose="an observer for TensorBoard"):
+            from torch.utils.tensorboard import SummaryWriter
+        self._folder, self._make = folder, SummaryWriter
+        self._writer: Any = None
+
+    def begins(self, training: Training, records: list[Record]) -> None:
+        # Purge what an interrupted run wrote after its last checkpoint: those epochs are repeated.
+        self._writer = self._make(str(self._folder), purge_step=len(records))
+
+    def epoch_ended(self, record: Record) -> None:
+        values = {name: getattr(record, name) for name in SCALARS}
+        values |= {f"method/{name}": value for name, value in record.method.items()}
+        for name, value in values.items():
+            if value is not None:
+                self._writer.add_scalar(name, value, record.epoch)
+        self._writer.flush()
+
 
 VERSION = 1
 """The version of the content of checkpoints."""

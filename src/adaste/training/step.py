@@ -12,11 +12,8 @@ from torch.nn import functional as F
 from adaste.data.augment import Augmentation, Batch, Targets, loss
 from adaste.optim.latent_optimizer import LatentOptimizer
 from adaste.recipes.distillation import Distillation
-from adaste.training.batches import BatchCursor
-from adaste.training.cuda_graph import Accelerator, CudaGraphed
-from adaste.training.execution import ExecutionMode, compiled_method
-
-RATES = "rates"
+from adaste.training.batches import RATES, BatchCursor
+from adaste.training.execution import Accelerator, CudaGraphed, ExecutionMode, compiled_method
 
 
 @dataclass(frozen=True)

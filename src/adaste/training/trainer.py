@@ -21,13 +21,18 @@ from adaste.optim.latent_optimizer import LatentOptimizer
 from adaste.optim.partition import binary_weights
 from adaste.recipes.bases import rate_at
 from adaste.recipes.recipe import Recipe
-from adaste.training.batches import BatchCursor, choose_feed
-from adaste.training.cuda_graph import WARM_UP
+from adaste.training.batches import BatchCursor, Planner, choose_feed, draw_batches, steps_of_recipe
 from adaste.training.distributed import ALONE, World, synchronize_norms
-from adaste.training.epoch_plan import Planner, draw_batches, steps_of_recipe
-from adaste.training.evaluation import Evaluation, NormEstimation, Score, evaluation_batch, in_mode
-from adaste.training.execution import Execution, ExecutionMode, build_network, choose_execution, dtype_of
-from adaste.training.latents import FlipCounter, LatentMean
+from adaste.training.evaluation import (
+    Evaluation,
+    FlipCounter,
+    LatentMean,
+    NormEstimation,
+    Score,
+    evaluation_batch,
+    in_mode,
+)
+from adaste.training.execution import WARM_UP, Execution, ExecutionMode, build_network, choose_execution, dtype_of
 from adaste.training.records import DivergedError, Record
 from adaste.training.step import Progress, Teacher, TrainingStep
 

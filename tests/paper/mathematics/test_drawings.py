@@ -9,7 +9,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from adaste._util.packages import MissingPackageError
-from adaste.paper.drawing import render_figure
+from adaste.paper.figures import render_figure
 from adaste.paper.mathematics import drawings
 
 pytestmark = pytest.mark.slow

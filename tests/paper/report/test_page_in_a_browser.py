@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adaste.cli import main
-from adaste.paper.report.cell_format import OTHERS, format_heading
+from adaste.paper.report.texts import OTHERS, format_heading
 from adaste.paper.tables import TABLES
 from support.page_parts import own_run, page_of
 from support.paper_runs import a_recipe, a_run, write_run

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from adaste.paper.index import Collection, Run
-from adaste.paper.report.cell_format import format_grid
 from adaste.paper.report.contents import contents
+from adaste.paper.report.texts import format_grid
 from adaste.paper.tables import FAMILIES, TABLES
 from support.paper_runs import a_recipe, a_run
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adaste.paper.report.cell_format import format_difference, format_heading
+from adaste.paper.report.texts import format_difference, format_heading
 from adaste.paper.tables import TABLES
 
 

@@ -1,6 +1,6 @@
 """The mathematics as pictures: one function per figure, each a pure function that returns a matplotlib Figure.
 
-Needs matplotlib, as `adaste.paper.drawing` says. docs/pictures/draw_mathematics.py writes them into the documentation.
+Needs matplotlib, as `adaste.paper.figures` says. docs/pictures/draw_mathematics.py writes them into the documentation.
 """
 
 import math
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from adaste.estimators.maps import DoubleWell, Tanh
-from adaste.paper.drawing import use_style
+from adaste.paper.figures import use_style
 from adaste.paper.mathematics import drift, illustrations, mirror, relaxation
 
 if TYPE_CHECKING:

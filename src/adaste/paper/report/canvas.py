@@ -11,11 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from adaste.paper.cells import Cell, cells_of, cells_of_one_length
-from adaste.paper.drawing import use_style
 from adaste.paper.families import Family, Setup
-from adaste.paper.figures import Curve, Figure, Panel, curves_of, label, note_on_lengths
+from adaste.paper.figures import Curve, Figure, Panel, curves_of, label, note_on_lengths, use_style
 from adaste.paper.index import Run
-from adaste.paper.report.cell_format import display_name, format_number, format_summary
+from adaste.paper.report.texts import display_name, format_number, format_summary
 from adaste.paper.tables import QUOTED, RERUN, Table
 
 LOOK: Mapping[str, Any] = MappingProxyType(

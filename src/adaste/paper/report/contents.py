@@ -34,7 +34,7 @@ from adaste.paper.figures import (
 )
 from adaste.paper.index import Collection, Problem, Run
 from adaste.paper.mathematics.illustrations import PANELS
-from adaste.paper.report.cell_format import display_name, format_heading
+from adaste.paper.report.texts import display_name, format_heading
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.recipes.methods import METHODS
 from adaste.training.records import best_tested

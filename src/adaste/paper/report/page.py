@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import adaste
 from adaste._util.files import write_atomically
 from adaste._util.packages import require_package
-from adaste.paper.drawing import render_figure
 from adaste.paper.families import SETUPS
-from adaste.paper.figures import FIGURES, ILLUSTRATIONS
+from adaste.paper.figures import FIGURES, ILLUSTRATIONS, render_figure
 from adaste.paper.index import Collection, Run
 from adaste.paper.mathematics import drawings as mathematics
 from adaste.paper.report.contents import Plain, contents
