@@ -200,6 +200,23 @@ def test_tensors_that_move_between_steps_are_found_again(moved: str) -> None:
         assert torch.equal(ours, wanted)
 
 
+def test_weights_that_change_their_type_between_steps_are_computed_in_it() -> None:
+    runs = []
+    for literal in (False, True):
+        weights = parameters([torch.float32])
+        optimizer = LatentOptimizer(weights, base=partial(torch.optim.SGD, lr=0.1), estimator=AdaSTE(mu=0.5))
+        for step, dtype in enumerate((torch.float32, torch.bfloat16, torch.float64, torch.float32)):
+            for weight in weights:
+                weight.grad = None
+                weight.data = weight.data.to(dtype)
+            give_gradients(weights, step)
+            with taken_literally() if literal else nullcontext():
+                optimizer.step()
+        runs.append(bits(optimizer))
+    for ours, wanted in zip(*runs, strict=True):
+        assert torch.equal(ours, wanted)
+
+
 def test_the_memory_of_the_base_has_the_order_of_the_latents() -> None:
     class Reordered(BinaryConnect):
         def gradient(self, grad: Tensor, latent: Tensor, weight: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ class Arrangement:
     def __init__(self, inputs: StepInputs, slopes: "dict[int, LentMemory]") -> None:
         self._key = _key(inputs)
         tensors = _tensors(inputs.parts)
-        self._types = [*map(_TYPE, tensors)]
+        self._kinds = [*map(_KIND, tensors)]
         self._memory = [*map(Tensor.detach, tensors)]
         self.shares: list[Whole | Divided] = []
         alike: dict[Any, list[int]] = {}
@@ -109,7 +109,7 @@ class Arrangement:
         if self._key != _key(inputs):
             return False
         tensors = _tensors(inputs.parts)
-        return self._types == [*map(_TYPE, tensors)] and all(map(Tensor.is_set_to, tensors, self._memory))
+        return self._kinds == [*map(_KIND, tensors)] and all(map(Tensor.is_set_to, tensors, self._memory))
 
     def put_back(self, parts: Sequence[Part]) -> None:
         """Move latents back into their own memory, which the blocks know, from where a base put it (`p.data = ...`)."""
@@ -122,7 +122,7 @@ class Arrangement:
                     part.owner.data = shard_like(own, part.owner)
 
 
-_TYPE = attrgetter("dtype")
+_KIND = attrgetter("dtype", "device")
 
 
 def _key(inputs: StepInputs) -> tuple[Any, ...]:
@@ -303,8 +303,8 @@ class Divided:
     def __init__(self, place: int, part: Part, slopes: "LentMemory") -> None:
         self._place, self._slopes = place, slopes
         self._method = OnVectors([part])
-        tensors = [None if each is None else _vector(each) for each in (part.weight, part.latent, part.average)]
-        split = [repeat(()) if each is None else [(piece,) for piece in torch.split(each, SMALL)] for each in tensors]
+        tensors = part.weight, part.latent, part.average
+        split = [repeat(()) if each is None else zip(torch.split(_vector(each), SMALL)) for each in tensors]
         self._blocks = [Block(*pieces) for pieces in zip(*split, strict=False)]
 
     def begin(self, inputs: StepInputs) -> Iterator[Begun]:
