@@ -30,6 +30,9 @@ from adaste.runs.study.processes import shared_gpu
 from benchmarks.language.recipe import Recipe
 from benchmarks.language.train import Run, read_text
 
+STARTING = 90.0
+"""Seconds that must be left for a run that need not be through: about what a compiler and the first steps take."""
+
 FIELDS = {field.name for field in dataclasses.fields(Recipe)}
 
 
@@ -93,12 +96,14 @@ class Job:
             if checkpoint is not None:
                 run.save(checkpoint)
             return None
-        write_record(path, {**run.record(), "at_once": self.at_once})
         if self.weights is not None:
             from benchmarks.language.weights import save_weights
 
             with run.optimizers.latents.binarized(run.network):
                 save_weights(self.weights / f"{recipe.name}.safetensors", run.network)
+        write_record(path, {**run.record(), "at_once": self.at_once})
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
         best, last = min(run.curve, key=lambda row: row["measured"]), run.curve[-1]
         return f"{best['measured']:.4f} at {best['iteration']:.0f}, last {last['measured']:.4f}, {run.seconds:.0f} s"
 
@@ -140,7 +145,7 @@ def _in_time(waiting: Iterator[Recipe], paces: list[float], job: Job, room: int)
     """Yield as many recipes as there is room for that should end in time."""
     for recipe in itertools.islice(waiting, room):
         expected = recipe.iterations * median(paces) if paces else 0.0
-        if time.monotonic() + (0.0 if job.checkpoints else expected) < job.until:
+        if time.monotonic() + (STARTING if job.checkpoints else expected) < job.until:
             yield recipe
 
 
