@@ -220,6 +220,10 @@ def test_a_study_goes_on_where_it_was_stopped(text: Path, tmp_path: Path, monkey
     assert sorted(path.stem for path in (tmp_path / "weights").iterdir()) == sorted(names)
     assert not any((tmp_path / "kept").iterdir()), "a checkpoint of a run that is through is not needed"
     assert "2 of 2 runs have a record\n" in start("--dry-run")
+    longer = {"runs": [{**plan["runs"][0], "iterations": 10_000}]}
+    (tmp_path / "study.json").write_text(json.dumps(longer))
+    told = start("--minutes", "1")
+    assert "0 of 2 runs have a record now" in told and "not through" not in told, "by the records it would take longer"
 
 
 def test_a_run_that_fails_does_not_end_the_others(text: Path, tmp_path: Path, monkeypatch, capsys) -> None:
