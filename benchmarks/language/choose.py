@@ -22,7 +22,7 @@ SEEDS = (0, 1, 2)
 WHAT = {
     "rates": ("characters", "2-rates", 5000),
     "final": ("characters", "2-final", 5000),
-    "code": ("bytes", "4-code", 9000),
+    "code": ("bytes", "4-code", 8000),
 }
 """The text of a study, its name, and its iterations."""
 
@@ -45,7 +45,8 @@ def next_recipes(what: str, runs: Sequence[Made], iterations: int, methods: int)
         return [dataclasses.replace(each, iterations=iterations, every=max(1, iterations // 20)) for each in chosen]
     if what == "code":
         chosen = best_recipes(short, 1, real=1)
-        whole = {"iterations": iterations, "every": max(1, iterations // 10), "held_out": False}
+        tenth, twentieth = (max(1, iterations // parts) for parts in (10, 20))
+        whole = {"iterations": iterations, "every": tenth, "warm_up": twentieth, "held_out": False}
         return [dataclasses.replace(each, **whole) for each in reversed(chosen)]
     chosen = best_recipes([run for run in held_out if run[0].iterations == iterations], methods, real=1)
     return [dataclasses.replace(each, held_out=False, seed=seed) for seed in SEEDS for each in chosen]
@@ -69,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=tuple(WHAT))
     parser.add_argument("--records", type=Path, default=Path("results/language"), help="the folder of records")
-    parser.add_argument("--iterations", type=int, help="of the runs: 5,000, or 9,000 of the larger model")
+    parser.add_argument("--iterations", type=int, help="of the runs: 5,000, or 8,000 of the larger model")
     parser.add_argument("--methods", type=int, help="one-bit methods to go on with: 6 after their rates, 4 in the end")
     parser.add_argument("--output", type=Path, help="the study file to write")
     arguments = parser.parse_args()

@@ -44,6 +44,16 @@ def test_the_runtime_computes_the_logits_of_a_llama(settings: dict[str, Any], sc
     assert torch.equal(found.argmax(-1), wanted.argmax(-1))
 
 
+def test_a_sequence_that_is_filled_up_at_its_end_has_the_logits_of_the_shorter_one(tmp_path: Path) -> None:
+    model = language_model()
+    tokens = torch.randint(0, 257, (2, 16))
+    with binary(model), torch.no_grad():
+        adaste.pack(model, tokens, path=tmp_path / "llama.safetensors")
+        wanted = model(input_ids=tokens[:, :9]).logits
+    found = torch.from_numpy(runtime.load(tmp_path / "llama.safetensors")(tokens.numpy()))[:, :9]
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
+
+
 def test_groups_of_inputs_have_scales_of_their_own(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(200, 5))
     with binary(model, adaste.GroupMean(64)):
