@@ -265,6 +265,7 @@ def test_a_corpus_has_every_module_once_in_an_order_that_does_not_depend_on_pack
 def test_a_network_is_compared_with_its_files_in_llama_cpp(text: Path, tmp_path: Path, monkeypatch) -> None:
     if not in_llama_cpp.is_installed():
         pytest.skip("node-llama-cpp is not installed: make llama")
+    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed")
     run = run_of(replace(TINY, iterations=40, every=40), text)
     run.train()
     study.write_record(tmp_path / "run.json", run.record())
@@ -272,12 +273,13 @@ def test_a_network_is_compared_with_its_files_in_llama_cpp(text: Path, tmp_path:
         save_weights(tmp_path / "network.safetensors", run.network)
     arguments = [str(tmp_path / "network.safetensors"), "--record", str(tmp_path / "run.json"), "--text", str(text)]
     output = tmp_path / "compared.json"
-    options = ["--output", str(output), "--sequences", "8", "--generate", "20", "--rounds", "1"]
+    options = ["--output", str(output), "--sequences", "8", "--rounds", "1", "--threads", "1"]
     monkeypatch.setattr(sys, "argv", ["in_llama_cpp", *arguments, *options])
     in_llama_cpp.main()
     record = json.loads(output.read_text())
     assert record["nats_llama_cpp"] == pytest.approx(record["nats_torch"], abs=0.01)
     assert record["bytes_q1_0"] < record["bytes_f16"] and record["tokens_per_second_q1_0"]["median"] > 0
+    assert record["generated"] == TINY.context - 2, "the context ends there"
 
 
 def record_of(recipe: Recipe, losses: dict[int, float]) -> dict:
