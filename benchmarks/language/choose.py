@@ -39,16 +39,19 @@ def best_recipes(runs: Sequence[Made], methods: int, real: int) -> list[Recipe]:
 def next_recipes(what: str, runs: Sequence[Made], iterations: int, methods: int) -> list[Recipe]:
     """Return the recipes of the study that follows from all runs on held-out text."""
     held_out = [run for run in runs if run[0].held_out]
-    short = [run for run in held_out if run[0].iterations < iterations]
+    short = [run for run in held_out if run[0].iterations < iterations // 2]
     if what == "rates":
         chosen = best_recipes(short, methods, real=2)
-        return [dataclasses.replace(each, iterations=iterations, every=max(1, iterations // 20)) for each in chosen]
+        best = best_recipes(short, 2, real=1)  # of half the length, too: the text is small, and long runs overfit
+        lengths = [*((each, iterations) for each in chosen), *((each, iterations // 2) for each in best)]
+        return [dataclasses.replace(each, iterations=n, every=max(1, n // 20)) for each, n in lengths]
     if what == "code":
         chosen = best_recipes(short, 1, real=1)
         tenth, twentieth = (max(1, iterations // parts) for parts in (10, 20))
         whole = {"iterations": iterations, "every": tenth, "warm_up": twentieth, "held_out": False}
         return [dataclasses.replace(each, **whole) for each in reversed(chosen)]
-    chosen = best_recipes([run for run in held_out if run[0].iterations == iterations], methods, real=1)
+    long = [run for run in held_out if iterations // 2 <= run[0].iterations <= iterations]
+    chosen = best_recipes(long, methods, real=1)
     return [dataclasses.replace(each, held_out=False, seed=seed) for seed in SEEDS for each in chosen]
 
 

@@ -216,7 +216,7 @@ def draw_curves(folder: Path) -> "Figure | None":
     """Return the losses on the validation text over the iterations, mean and range over seeds; None without runs."""
     from matplotlib.figure import Figure
 
-    from adaste.paper.drawing import use_style
+    from adaste.paper.figures import use_style
     from adaste.paper.report.canvas import LOOK
 
     runs = read_runs(folder, "characters")

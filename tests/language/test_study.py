@@ -310,18 +310,16 @@ def test_what_is_chosen_was_best_on_held_out_text(tmp_path: Path, monkeypatch) -
     for recipe in (of_code, replace(of_code, rate=4e-3), replace(of_code, method="full-precision", scale="none")):
         record(recipe, {600: 1.0 + recipe.rate})
     long = chosen("rates")
-    assert [(each.scale, each.rate, each.iterations) for each in long] == [
-        ("none", 3e-3, 5000),
-        ("group", 3e-3, 5000),
-        ("channel", 3e-3, 5000),
+    assert [(each.scale, each.rate, each.iterations, each.every) for each in long] == [
+        (scale, 3e-3, length, length // 20) for length in (5000, 2500) for scale in ("none", "group", "channel")
     ], "the third best method with one-bit weights is left out, and the models of code are others"
-    assert all(each.held_out and each.every == 250 for each in long) and long[0].decay == 0.1
-    for recipe, best in zip(long, (1.5, 1.6, 1.55), strict=True):
-        record(recipe, {2500: best, 5000: best + 0.1})
+    assert all(each.held_out for each in long) and long[0].decay == 0.1
+    for recipe, best in zip(long, (1.5, 1.6, 1.55, 1.45, 1.58, 1.57), strict=True):
+        record(recipe, {recipe.iterations // 2: best, recipe.iterations: best + 0.1})
     final = chosen("final")
-    assert {(each.method, each.scale) for each in final} == {
-        ("full-precision", "none"),
-        ("straight-through", "channel"),
+    assert {(each.method, each.scale, each.iterations) for each in final} == {
+        ("full-precision", "none", 2500),
+        ("straight-through", "channel", 5000),
     }
     assert len(final) == 6 and not any(each.held_out for each in final)
     code = chosen("code")
