@@ -182,12 +182,12 @@ def sentence(folder: Path) -> str:
     if best is None or math.isnan(real):
         return ""
     said = (
-        f"Language models: a Llama of nanoGPT's size reaches {fmean(best):.4f} nats per character on Tiny Shakespeare "
-        f"with one-bit weights, {real:.4f} in full precision (n = {len(best)})."
+        f"[Language models](docs/language-models.md): a Llama of nanoGPT's size reaches {fmean(best):.4f} nats per "
+        f"character on Tiny Shakespeare with one-bit weights, {real:.4f} in full precision (n = {len(best)})."
     )
     largest = max(read_comparisons(folder), key=lambda each: int(each["bytes_f16"]), default=None)
     if largest is not None:
-        said += f" A larger one makes {_factors(largest)} in llama.cpp."
+        said += f" In llama.cpp a larger one is {_factors(largest)}."
     return f"{said}\n"
 
 
@@ -195,7 +195,7 @@ def _factors(compared: Record) -> str:
     size, whole = compared["bytes_q1_0"], compared["bytes_f16"]
     speeds = [compared[f"tokens_per_second_{kind}"]["median"] for kind in ("q1_0", "f16")]
     return (
-        f"a file of {size / 1e6:.1f} MB, 1/{whole / size:.1f} of that with float16 weights, and "
+        f"a file of {size / 1e6:.1f} MB, 1/{whole / size:.1f} of that with float16 weights, and generates "
         f"{speeds[0] / speeds[1]:.1f} times its tokens per second"
     )
 

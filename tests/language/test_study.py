@@ -367,7 +367,7 @@ def test_tables_and_the_figure_show_what_was_measured(tmp_path: Path) -> None:
     assert (
         "1.7200 nats per character on Tiny Shakespeare with one-bit weights, 1.6200 in full precision (n = 3)" in said
     )
-    assert "1.0 MB, 1/12.0 of that with float16 weights, and 2.5 times its tokens per second" in said
+    assert "1.0 MB, 1/12.0 of that with float16 weights, and generates 2.5 times its tokens per second" in said
     (axes,) = records.draw_curves(tmp_path).axes
     assert [line.get_label() for line in axes.lines] == ["full precision, adamw", "straight-through, group, adamw"]
     assert list(axes.lines[1].get_ydata()) == pytest.approx([1.72, 1.0])
