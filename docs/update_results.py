@@ -13,12 +13,15 @@ A table stands between the lines `<!-- results: NAME ARGUMENT... -->` and `<!-- 
 - `study FILE`: the runs of a study file, a line for each recipe with its differences from the named one, and `best`:
   those of the recipes named best, beside published numbers;
 - `time RECORD` (benchmarks/time_to_accuracy.py) and `zoo` (benchmarks/zoo.py);
+- `language PART`: runs of benchmarks/language: the `final` ones, all `held-out` ones, the larger model (`code`), files
+  in llama.cpp (`engines`), or a `sentence`;
 - `demo`, `step`, `training`, `statistics`: the records of `make demo`, benchmarks/step.py, training.py and
   own_loop_statistics.py.
 """
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -42,6 +45,10 @@ from adaste.recipes.presets import recipe as named_recipe
 from adaste.recipes.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # benchmarks is a folder of the checkout, not of the installation
+
+from benchmarks.language import records as language_records  # noqa: E402
+
 PAGES = (
     ROOT / "README.md",
     *(
@@ -49,6 +56,7 @@ PAGES = (
         for name in (
             "demonstration",
             "own-loop",
+            "language-models",
             "method",
             "speed",
             "deployment",
@@ -61,6 +69,7 @@ PAGES = (
     ),
     ROOT / "zoo" / "README.md",
 )
+LANGUAGE = ROOT / "results" / "language"
 PICTURES = ("overview-cifar10-resnet18", "figure3-released", "long-runs-ours")
 MACHINES = {"xeon-again": "Xeon", "avx2": "EPYC"}
 MARKED = re.compile(r"(<!-- results: ([^>]*) -->\n).*?(<!-- end of results -->)", re.DOTALL)
@@ -485,7 +494,13 @@ def zoo() -> str:
     )
 
 
+def language(part: str) -> str:
+    """Return a table or a sentence of the language models."""
+    return language_records.TABLES[part](LANGUAGE)
+
+
 MEASURED: dict[str, Callable[..., str]] = {
+    "language": language,
     "time": time_to_accuracy,
     "zoo": zoo,
     "web-speed": web_speed,
@@ -537,9 +552,11 @@ def main() -> None:
     runs = collect(ROOT / "results").runs
     for page in PAGES:
         write_atomically(page, updated(page.read_text(), runs).encode())
-    for name, drawing in drawings(runs):
-        if name in PICTURES:
-            write_atomically(ROOT / "docs" / "pictures" / f"{name}.svg", render_figure(drawing, "svg", LOOK))
+    curves = language_records.draw_curves(LANGUAGE)
+    pictures = {name: drawing for name, drawing in drawings(runs) if name in PICTURES}
+    pictures |= {} if curves is None else {language_records.PICTURE: curves}
+    for name, drawing in pictures.items():
+        write_atomically(ROOT / "docs" / "pictures" / f"{name}.svg", render_figure(drawing, "svg", LOOK))
 
 
 if __name__ == "__main__":

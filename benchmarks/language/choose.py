@@ -1,8 +1,8 @@
-"""Print the runs of results/language as a table, and write the study that follows from them.
+"""Write the study that follows from the runs of results/language.
 
-    python -m benchmarks.language.choose rates    # after 1-rates.json: the best rates, for 5,000 iterations
-    python -m benchmarks.language.choose final    # after that: the best methods, three seeds, on the validation text
-    python -m benchmarks.language.choose table
+    python -m benchmarks.language.choose rates    # after 1-rates.json: the best methods at their best rates, longer
+    python -m benchmarks.language.choose final    # after that: the best of these, three seeds, on the validation text
+    python -m benchmarks.language.choose code     # after 3-code-rates.json: the larger model and its float twin
 
 A method is a kind of estimator, scale and base. What is chosen was measured on held-out training text alone.
 """
@@ -10,120 +10,81 @@ A method is a kind of estimator, scale and base. What is chosen was measured on 
 import argparse
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from adaste._util.files import write_atomically
 from benchmarks.language.recipe import Recipe
+from benchmarks.language.records import REAL, Made, best_of_each, read_runs
 
-Record = dict[str, Any]
-LONG, EVERY = 5000, 250
-SEEDS = [0, 1, 2]
-
-
-def read_records(folder: Path) -> list[tuple[Recipe, Record]]:
-    """Return all runs of a folder that ended."""
-    records = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    return [(Recipe(**each["recipe"]), each) for each in records if "recipe" in each and "problem" not in each]
-
-
-def kind_of(recipe: Recipe) -> tuple[Any, ...]:
-    """Return what makes two recipes runs of one method: rates, decays, seeds and lengths may differ."""
-    return recipe.method, recipe.scale, recipe.base, recipe.vocabulary, recipe.layers, recipe.width
+SEEDS = (0, 1, 2)
+WHAT = {
+    "rates": ("characters", "2-rates", 5000),
+    "final": ("characters", "2-final", 5000),
+    "code": ("bytes", "4-code", 8000),
+}
+"""The text of a study, its name, and its iterations."""
 
 
-def best_of_each(runs: Iterable[tuple[Recipe, Record]]) -> list[tuple[Recipe, Record]]:
-    """Return the run of each method that reached least, best first."""
-    best: dict[tuple[Any, ...], tuple[Recipe, Record]] = {}
-    for recipe, record in runs:
-        known = best.get(kind_of(recipe))
-        if known is None or record["best"]["measured"] < known[1]["best"]["measured"]:
-            best[kind_of(recipe)] = recipe, record
-    return sorted(best.values(), key=lambda run: run[1]["best"]["measured"])
+def best_recipes(runs: Sequence[Made], methods: int, real: int) -> list[Recipe]:
+    """Return the best recipes in full precision, and those of the best methods with one-bit weights."""
+    best = [recipe for recipe, _ in best_of_each(runs)]
+    return [
+        *[recipe for recipe in best if recipe.method == REAL][:real],
+        *[recipe for recipe in best if recipe.method != REAL][:methods],
+    ]
 
 
-def long_runs(runs: list[tuple[Recipe, Record]]) -> list[Recipe]:
-    """Return recipes of full length, still on held-out text: each method with its best rate."""
-    short = [(recipe, record) for recipe, record in runs if recipe.held_out and recipe.iterations < LONG]
-    return [dataclasses.replace(recipe, iterations=LONG, every=EVERY) for recipe, _ in best_of_each(short)]
-
-
-def final_runs(runs: list[tuple[Recipe, Record]], methods: int) -> list[Recipe]:
-    """Return recipes on the validation text: the best methods and the best in full precision, with all seeds."""
-    long = best_of_each((recipe, record) for recipe, record in runs if recipe.held_out and recipe.iterations == LONG)
-    real = [recipe for recipe, _ in long if recipe.method == "full-precision"][:1]
-    binary = [recipe for recipe, _ in long if recipe.method != "full-precision"][:methods]
-    return [dataclasses.replace(each, held_out=False, seed=seed) for seed in SEEDS for each in (*real, *binary)]
-
-
-def measured_at(record: Record, iteration: int) -> float:
-    """Return what a run had reached at an iteration."""
-    return next(float(row["measured"]) for row in record["curve"] if row["iteration"] == iteration)
-
-
-def final_table(runs: list[tuple[Recipe, Record]]) -> list[str]:
-    """Return a table of the runs on the validation text, at the iteration that was best on held-out text."""
-    chosen = {
-        kind_of(recipe): int(record["best"]["iteration"])
-        for recipe, record in best_of_each(run for run in runs if run[0].held_out and run[0].iterations == LONG)
-    }
-    losses: dict[tuple[Any, ...], list[float]] = {}
-    for recipe, record in runs:
-        if not recipe.held_out and kind_of(recipe) in chosen:
-            losses.setdefault(kind_of(recipe), []).append(measured_at(record, chosen[kind_of(recipe)]))
-    lines = ["| method | scale | base | iteration | validation loss | n |", "|---|---|---|---|---|---|"]
-    for kind, values in sorted(losses.items(), key=lambda item: mean(item[1])):
-        spread = f" ± {stdev(values):.4f}" if len(values) > 1 else ""
-        lines.append(f"| {' | '.join(kind[:3])} | {chosen[kind]} | {mean(values):.4f}{spread} | {len(values)} |")
-    return lines
-
-
-def held_out_table(runs: list[tuple[Recipe, Record]]) -> list[str]:
-    """Return a table of all runs on held-out text, best first."""
-    lines = ["| method | scale | base | rate | decay | iterations | best | at | last |", "|---|" + 8 * "---|"]
+def next_recipes(what: str, runs: Sequence[Made], iterations: int, methods: int) -> list[Recipe]:
+    """Return the recipes of the study that follows from all runs on held-out text."""
     held_out = [run for run in runs if run[0].held_out]
-    for recipe, record in sorted(held_out, key=lambda run: (-run[0].iterations, run[1]["best"]["measured"])):
-        settings = f"{recipe.method} | {recipe.scale} | {recipe.base} | {recipe.rate:g} | {recipe.decay:g}"
-        best, last = record["best"], record["curve"][-1]
-        row = f"{best['measured']:.4f} | {best['iteration']:.0f} | {last['measured']:.4f}"
-        lines.append(f"| {settings} | {recipe.iterations} | {row} |")
-    return lines
+    short = [run for run in held_out if run[0].iterations < iterations // 2]
+    if what == "rates":
+        chosen = best_recipes(short, methods, real=2)
+        best = best_recipes(short, 2, real=1)  # of half the length, too: the text is small, and long runs overfit
+        lengths = [*((each, iterations) for each in chosen), *((each, iterations // 2) for each in best)]
+        return [dataclasses.replace(each, iterations=n, every=max(1, n // 20)) for each, n in lengths]
+    if what == "code":
+        chosen = best_recipes(short, 1, real=1)
+        tenth, twentieth = (max(1, iterations // parts) for parts in (10, 20))
+        whole = {"iterations": iterations, "every": tenth, "warm_up": twentieth, "held_out": False}
+        return [dataclasses.replace(each, **whole) for each in reversed(chosen)]
+    long = [run for run in held_out if iterations // 2 <= run[0].iterations <= iterations]
+    chosen = best_recipes(long, methods, real=1)
+    return [dataclasses.replace(each, held_out=False, seed=seed) for seed in SEEDS for each in chosen]
 
 
-def _changes(recipe: Recipe, defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a recipe that differ from the defaults, and those that every row names."""
-    always = ("method", "scale", "base", "rate")
-    return {
-        name: value for name, value in dataclasses.asdict(recipe).items() if name in always or value != defaults[name]
-    }
+def to_study(recipes: Sequence[Recipe]) -> bytes:
+    """Return a study file of these recipes; a row names only what differs from the defaults."""
+    usual = dataclasses.asdict(Recipe(REAL))
+    rows = [{**recipe_row(recipe, usual), "scale": recipe.scale} for recipe in recipes]
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    return f'{{\n "runs": [\n  {lines}\n ]\n}}\n'.encode()
+
+
+def recipe_row(recipe: Recipe, usual: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a recipe that differ from the usual ones, and its method."""
+    fields = dataclasses.asdict(recipe)
+    return {name: value for name, value in fields.items() if name == "method" or value != usual[name]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("table", "rates", "final"))
+    parser.add_argument("what", choices=tuple(WHAT))
     parser.add_argument("--records", type=Path, default=Path("results/language"), help="the folder of records")
-    parser.add_argument("--methods", type=int, default=4, help="the number of one-bit methods in the final runs")
+    parser.add_argument("--iterations", type=int, help="of the runs: 5,000, or 8,000 of the larger model")
+    parser.add_argument("--methods", type=int, help="one-bit methods to go on with: 6 after their rates, 4 in the end")
     parser.add_argument("--output", type=Path, help="the study file to write")
     arguments = parser.parse_args()
-    runs = read_records(arguments.records)
-    if arguments.what == "table":
-        print("\n".join([*final_table(runs), "", *held_out_table(runs)]))
-        return
-    recipes = long_runs(runs) if arguments.what == "rates" else final_runs(runs, arguments.methods)
-    defaults = dataclasses.asdict(Recipe("full-precision"))
-    rows = [
-        {
-            name: value
-            for name, value in dataclasses.asdict(recipe).items()
-            if name == "method" or value != defaults[name]
-        }
-        for recipe in recipes
-    ]
-    lines = ",\n  ".join(json.dumps({**row, "scale": recipe.scale}) for row, recipe in zip(rows, recipes, strict=True))
-    path = arguments.output or Path(__file__).parent / "studies" / f"2-{arguments.what}.json"
-    write_atomically(path, f'{{\n "runs": [\n  {lines}\n ]\n}}\n'.encode())
+    vocabulary, name, usual = WHAT[arguments.what]
+    iterations = arguments.iterations or usual
+    methods = arguments.methods or {"rates": 6}.get(arguments.what, 4)
+    recipes = next_recipes(arguments.what, read_runs(arguments.records, vocabulary), iterations, methods)
+    if not recipes:
+        raise SystemExit(f"no run in {arguments.records} is of the study before this one: train that first")
+    path = arguments.output or Path(__file__).parent / "studies" / f"{name}.json"
+    write_atomically(path, to_study(recipes))
     print(f"{len(recipes)} runs in {path}")
 
 

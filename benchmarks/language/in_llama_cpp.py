@@ -1,4 +1,6 @@
-"""Compare a trained network with its GGUF files in llama.cpp: likelihoods, size and speed. Needs `make llama`.
+"""Compare a trained network with its GGUF files in llama.cpp: likelihoods, size and speed.
+
+Needs `make llama`, which tells likelihoods, and xllamacpp, whose times have no JavaScript in them.
 
     python -m benchmarks.language.in_llama_cpp WEIGHTS.safetensors --record RUN.json --text FILE --output FILE.json
 
@@ -41,7 +43,6 @@ def ask(
     sequences: Sequence[Sequence[int]] = (),
     texts: Sequence[str] = (),
     *,
-    generate: int = 0,
     threads: int = 1,
 ) -> dict[str, Any]:
     """Return what llama.cpp makes of a file.
@@ -50,16 +51,28 @@ def ask(
         path: The GGUF file.
         sequences: Tokens; the log-likelihood of all but the first of each is returned as "likelihoods".
         texts: Texts whose "tokens" are returned, and the "texts" that these spell.
-        generate: The number of tokens to generate, which takes "seconds".
         threads: Of the computation.
     """
-    question = {"path": str(path), "sequences": sequences, "texts": texts, "generate": generate, "threads": threads}
+    question = {"path": str(path), "sequences": sequences, "texts": texts, "threads": threads}
     command = ["node", str(HERE / "llama_cpp.mjs"), str(HOME)]
     done = subprocess.run(command, input=json.dumps(question), capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"llama.cpp failed on {path}: {done.stderr.strip()}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def tokens_per_second(path: Path, count: int, threads: int) -> float:
+    """Return how fast llama.cpp generates tokens with a file, one after the other, by its own clock."""
+    import xllamacpp
+
+    settings = xllamacpp.CommonParams()
+    settings.model.path, settings.verbosity, settings.cpuparams.n_threads = str(path), 0, threads
+    question = {"prompt": [10, 10], "max_tokens": count, "temperature": 0.0, "ignore_eos": True}
+    times = xllamacpp.Server(settings).handle_completions(question)["timings"]
+    if times["predicted_n"] != count:
+        raise RuntimeError(f"llama.cpp generated {times['predicted_n']} tokens with {path} instead of {count}")
+    return float(times["predicted_per_second"])
 
 
 @torch.no_grad()
@@ -78,8 +91,8 @@ def main() -> None:
     parser.add_argument("--gguf", type=Path, help="keep the one-bit file here")
     parser.add_argument("--sequences", type=int, default=64, help="sequences of the measured text to compare")
     parser.add_argument("--generate", type=int, default=200, help="tokens to generate in each round")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds, in which the files take turns")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=9, help="rounds, in which the files take turns")
+    parser.add_argument("--threads", type=int, default=2, help="threads that generate: the cores of an idle machine")
     arguments = parser.parse_args()
     recipe = Recipe(**json.loads(arguments.record.read_text())["recipe"])
     text = read_text(arguments.text, recipe, torch.device("cpu"))
@@ -98,11 +111,11 @@ def main() -> None:
     sequences = text.measured[: arguments.sequences * length].long().view(-1, length)
     wanted = log_likelihoods(model, sequences)
     found = torch.tensor(ask(one_bit, sequences.tolist(), threads=arguments.threads)["likelihoods"])
-    seconds: dict[Path, list[float]] = {one_bit: [], real: []}
+    count = min(arguments.generate, recipe.context - 2)  # behind a prompt of two
+    rates: dict[Path, list[float]] = {one_bit: [], real: []}
     for _ in range(arguments.rounds):
-        for path, taken in seconds.items():
-            taken.append(ask(path, generate=arguments.generate, threads=arguments.threads)["seconds"])
-    rates = {path: [arguments.generate / each for each in taken] for path, taken in seconds.items()}
+        for path, measured in rates.items():
+            measured.append(tokens_per_second(path, count, arguments.threads))
     record = {
         "run": arguments.record.name,
         "tokens_compared": wanted.numel(),
@@ -110,7 +123,7 @@ def main() -> None:
         "nats_llama_cpp": -float(found.mean()),
         "bytes_q1_0": one_bit.stat().st_size,
         "bytes_f16": real.stat().st_size,
-        "generated": arguments.generate,
+        "generated": count,
         "rounds": arguments.rounds,
         "threads": arguments.threads,
         "tokens_per_second_q1_0": {"median": statistics.median(rates[one_bit]), "most": max(rates[one_bit])},

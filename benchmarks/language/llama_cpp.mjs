@@ -1,12 +1,12 @@
 // What llama.cpp makes of a GGUF file: `node llama_cpp.mjs FOLDER` with node-llama-cpp in FOLDER/node_modules.
-// Standard input: {path, sequences: [[token]], texts: [text], generate: number, threads: number}.
-// Standard output, one line: {likelihoods, tokens, texts, seconds}, the last of generating that many tokens.
+// Standard input: {path, sequences: [[token]], texts: [text], threads: number}.
+// Standard output, one line: {likelihoods, tokens, texts}.
 import fs from "node:fs";
 import {pathToFileURL} from "node:url";
 
 const home = `${process.argv[2]}/node_modules/node-llama-cpp/dist/index.js`;
 const {getLlama, LlamaLogLevel} = await import(pathToFileURL(home));
-const {path, sequences, texts, generate, threads} = JSON.parse(fs.readFileSync(0, "utf8"));
+const {path, sequences, texts, threads} = JSON.parse(fs.readFileSync(0, "utf8"));
 const llama = await getLlama({gpu: false, build: "never", maxThreads: threads, logLevel: LlamaLogLevel.error});
 const model = await llama.loadModel({modelPath: path});
 const longest = Math.max(256, ...sequences.map((tokens) => tokens.length));
@@ -21,16 +21,5 @@ for (const tokens of sequences) {
     likelihoods.push(tokens.slice(1).map((token, place) => Math.log(results[place].next.probabilities.get(token))));
 }
 
-async function secondsToGenerate(count) {
-    await sequence.clearHistory();
-    let started, made = 0;
-    for await (const _ of sequence.evaluate([10, 10], {temperature: 1, yieldEogToken: true})) {
-        if (made === 0) started = performance.now(); // the first one waits for the prompt
-        if (made++ === count) break;
-    }
-    return (performance.now() - started) / 1000;
-}
-
 const tokens = texts.map((text) => model.tokenize(text));
-const seconds = generate ? await secondsToGenerate(generate) : null;
-console.log(JSON.stringify({likelihoods, tokens, texts: tokens.map((each) => model.detokenize(each)), seconds}));
+console.log(JSON.stringify({likelihoods, tokens, texts: tokens.map((each) => model.detokenize(each))}));

@@ -4,8 +4,9 @@
 
 A study is JSON: {"runs": [RECIPE, ...]} with the fields of `Recipe`; a list in the place of a value stands for one run
 with each. Runs whose record is in the output folder are skipped, so that a study goes on where it was stopped. No run
-is started that would not end in time, but for the first ones, whose length nobody knows; a run that is not through in
-time is given up, or with --checkpoints saved and continued the next time. Nothing is loaded from the net.
+is started that would not end in time, by the pace of those before it and of the records of networks of its shape; a run
+that is not through in time is given up, or with --checkpoints saved and continued the next time. Nothing is loaded from
+the net.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -29,6 +30,10 @@ from adaste._util.files import write_atomically
 from adaste.runs.study.processes import shared_gpu
 from benchmarks.language.recipe import Recipe
 from benchmarks.language.train import Run, read_text
+
+STARTING = 90.0
+"""Seconds in which the first runs of a process start, most of them the compiler's."""
+SHAPE = ("layers", "width", "intermediate", "context", "batch")
 
 FIELDS = {field.name for field in dataclasses.fields(Recipe)}
 
@@ -93,22 +98,40 @@ class Job:
             if checkpoint is not None:
                 run.save(checkpoint)
             return None
-        write_record(path, {**run.record(), "at_once": self.at_once})
         if self.weights is not None:
             from benchmarks.language.weights import save_weights
 
             with run.optimizers.latents.binarized(run.network):
                 save_weights(self.weights / f"{recipe.name}.safetensors", run.network)
+        write_record(path, {**run.record(), "at_once": self.at_once})
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
         best, last = min(run.curve, key=lambda row: row["measured"]), run.curve[-1]
         return f"{best['measured']:.4f} at {best['iteration']:.0f}, last {last['measured']:.4f}, {run.seconds:.0f} s"
+
+
+def known_paces(folder: Path, recipes: list[Recipe]) -> list[float]:
+    """Return seconds per iteration of the runs in a folder that have a network like these."""
+    shapes = {tuple(getattr(recipe, name) for name in SHAPE) for recipe in recipes}
+    records = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    runs = [each for each in records if each.get("recipe", {}).get("layers") and "problem" not in each]
+    alike = [each for each in runs if tuple(each["recipe"][name] for name in SHAPE) in shapes]
+    return [each["seconds"] / each["recipe"]["iterations"] for each in alike]
 
 
 def _set_threads(count: int) -> None:
     torch.set_num_threads(count)
 
 
-def train_all(left: list[Recipe], job: Job, says: Callable[[str], None]) -> list[Recipe]:
-    """Train recipes in order, several at once, as long as there is time; return those that failed."""
+def train_all(left: list[Recipe], known: list[float], job: Job, says: Callable[[str], None]) -> list[Recipe]:
+    """Train recipes in order, several at once, as long as there is time; return those that failed.
+
+    Args:
+        left: The recipes.
+        known: Seconds per iteration of earlier runs, without their start; may be empty.
+        job: How a process trains them.
+        says: Takes lines to print.
+    """
     waiting, running = iter(left), dict[Future[str | None], tuple[Recipe, float]]()
     paces: list[float] = []
     failed: list[Recipe] = []
@@ -116,8 +139,10 @@ def train_all(left: list[Recipe], job: Job, says: Callable[[str], None]) -> list
     context = get_context("spawn")
     with ProcessPoolExecutor(job.at_once, context, initializer=_set_threads, initargs=(threads,)) as pool:
         while True:
-            for recipe in _in_time(waiting, paces, job, room=job.at_once - len(running)):
-                running[pool.submit(job, recipe)] = recipe, time.monotonic()
+            for recipe in itertools.islice(waiting, job.at_once - len(running)):
+                needed = STARTING if job.checkpoints else seconds_of(recipe, paces, known)
+                if time.monotonic() + needed < job.until:
+                    running[pool.submit(job, recipe)] = recipe, time.monotonic()
             if not running:
                 return failed
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -136,12 +161,11 @@ def train_all(left: list[Recipe], job: Job, says: Callable[[str], None]) -> list
                 says(f"{recipe.name}: {told or 'not through in time'} ({took:.0f} s with start)")
 
 
-def _in_time(waiting: Iterator[Recipe], paces: list[float], job: Job, room: int) -> Iterator[Recipe]:
-    """Yield as many recipes as there is room for that should end in time."""
-    for recipe in itertools.islice(waiting, room):
-        expected = recipe.iterations * median(paces) if paces else 0.0
-        if time.monotonic() + (0.0 if job.checkpoints else expected) < job.until:
-            yield recipe
+def seconds_of(recipe: Recipe, paces: list[float], known: list[float]) -> float:
+    """Return how long a run should take, by the paces of others with their start, or of earlier ones without it."""
+    if paces:
+        return recipe.iterations * median(paces)
+    return STARTING + recipe.iterations * median(known) if known else 0.0
 
 
 def main() -> None:
@@ -180,7 +204,7 @@ def main() -> None:
     says = lambda line: print(line, flush=True)  # noqa: E731
     with shared_gpu(says) as variables:
         os.environ.update(variables)
-        failed = train_all(left, job, says)
+        failed = train_all(left, known_paces(arguments.output, left), job, says)
     done = sum((arguments.output / f"{recipe.name}.json").exists() for recipe in recipes)
     print(f"{done} of {len(recipes)} runs have a record now", flush=True)
     if failed:

@@ -76,6 +76,35 @@ def test_a_network_of_version_2_says_what_it_takes_and_gives():
             use()
 
 
+@pytest.mark.parametrize(("features", "group"), [(200, 64), (384, 128), (96, 32)])
+def test_a_layer_with_a_scale_per_group_of_inputs_is_a_sum_of_layers(features, group):
+    signs = np.where(floats(7, features) > 0, np.int8(1), np.int8(-1))
+    scales, shift, x = floats(7, -(-features // group)), floats(7), floats(2, 5, features)
+    packing = Packing2(x=("float", 5, features))
+    so_far = []
+    for place, start in enumerate(range(0, features, group)):
+        part = signs[:, start : start + group]
+        packing.node("slice", ["x"], axis=1, start=start, count=part.shape[1], step=1)
+        inputs = [packing.facts["output"], *so_far]
+        so_far = [packing.linear(part, inputs, scale=scales[:, place].copy(), shift=None if so_far else shift)]
+    found = adaste_runtime.load_bytes(packing.content(), threads=2)(x)
+    weight = signs * np.repeat(scales, group, axis=1)[:, :features]
+    np.testing.assert_allclose(found, x @ weight.T + shift, rtol=1e-4, atol=1e-4)
+
+
+def test_an_embedding_and_a_layer_may_have_one_tensor():
+    packing = Packing2(t=("integer", 5))
+    table = floats(9, 6)
+    packing.node("embedding", ["t"], count=9, width=6, weight=table)
+    packing.linear(table)
+    shared = packing.nodes[0]["weight"]
+    del packing.tensors[packing.nodes[1]["weight"]]
+    packing.nodes[1]["weight"] = shared
+    tokens = RANDOM.integers(0, 9, (2, 5))
+    found = adaste_runtime.load_bytes(packing.content(), threads=1)(tokens)
+    np.testing.assert_allclose(found, table[tokens] @ table.T, rtol=1e-5, atol=1e-5)
+
+
 def test_the_answer_does_not_depend_on_threads_or_the_rest_of_the_batch():
     content = block().content()
     one, two = (adaste_runtime.load_bytes(content, threads=count) for count in (1, 2))

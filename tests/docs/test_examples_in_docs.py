@@ -139,10 +139,17 @@ def test_the_example_of_the_page_on_deployment_runs_a_packed_network(tmp_path, m
     torch.testing.assert_close(torch.from_numpy(names["logits"]), model(images).detach(), rtol=1e-4, atol=1e-4)
 
 
-def test_the_example_of_the_page_on_language_models_writes_a_file(tmp_path, monkeypatch) -> None:
+def test_the_page_on_language_models_writes_files_for_both_engines(tmp_path, monkeypatch) -> None:
     gguf = pytest.importorskip("gguf")
+    pytest.importorskip("adaste_runtime")
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    exec(python_of("docs/language-models.md"), {})
+    to_llama_cpp, to_the_runtime = examples_of("docs/language-models.md")
+    names = {}
+    exec(to_llama_cpp, names)
     kinds = {tensor.tensor_type.name for tensor in gguf.GGUFReader("model.gguf").tensors}
     assert kinds == {"Q1_0", "F16", "F32"}
+    exec(to_the_runtime, names)
+    with names["optimizer"].binarized(names["model"]), torch.no_grad():
+        wanted = names["model"](input_ids=names["sequences"]).logits
+    torch.testing.assert_close(torch.from_numpy(names["logits"]), wanted, rtol=1e-4, atol=1e-4)

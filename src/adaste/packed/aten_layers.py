@@ -16,6 +16,9 @@ from adaste.packed.graph import Arguments, Builder, Constant, Value
 from adaste.packed.nodes import Affine, Array, AveragePool, Convolution, Linear, MaxPool, Pair
 from adaste.packed.tensor_nodes import Combine, GroupNorm, LayerNorm, Pad, Reduce, Slice, Spread, Transpose
 
+LEAST_GROUP = 32
+"""Inputs of a linear layer that may have a scale of their own: for fewer, a node each would cost more than it saves."""
+
 
 def pair(sides: Sequence[int], fill: int | None = None) -> Pair:
     """Return one number for both directions, or two, as two; with `fill` one number for the second direction."""
@@ -190,22 +193,42 @@ def shifted_product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> V
 
 
 def put_linear(builder: Builder, x: Value, weight: Constant, by_output: Tensor, shift: Array | None) -> Value:
-    """Add a linear layer with a weight of the model, which is (outputs, inputs) in `by_output`."""
+    """Add a linear layer with a weight of the model, which is (outputs, inputs) in `by_output`.
+
+    A layer has one size of weights per output. Where groups of inputs have their own, it is a sum: a layer for each
+    group, to which the layers before it are the residual.
+    """
     if not x.shape or x.axis(-1) != len(x.shape) - 1 or by_output.dim() != 2:
         raise ValueError(f"a linear layer needs features in the last dimension, got {x.torch_shape()}")
-    inputs = (builder.use(x),)
-    node = Linear(
-        inputs=inputs,
-        output=builder.name_for(weight),
-        out_features=by_output.shape[0],
-        in_features=by_output.shape[1],
-        weight=by_output.contiguous().numpy(),
-        kind="float",
-        shift=shift,
-        relu=False,
-    )
-    found = builder.put(node)
+    rows, whole = by_output.contiguous().numpy(), builder.use(x)
+    group, features = find_group(rows), rows.shape[1]
+    so_far: tuple[str, ...] = ()
+    for start in range(0, features, group):
+        part, inputs = rows[:, start : start + group], whole
+        if group < features:
+            place = {"axis": len(x.shape) - 1, "start": start, "count": part.shape[1], "step": 1}
+            inputs = builder.put(Slice(inputs=(whole,), output=builder.new_name(), **place)).name
+        node = Linear(
+            inputs=(inputs, *so_far),
+            output=builder.name_for(weight),
+            out_features=part.shape[0],
+            in_features=part.shape[1],
+            weight=np.ascontiguousarray(part),
+            kind="float",
+            shift=shift if start == 0 else None,
+            relu=False,
+        )
+        found = builder.put(node)
+        so_far = (found.name,)
     return Value(found.name, found.shape, x.batch, x.merged)
+
+
+def find_group(rows: Array) -> int:
+    """Return the largest number of consecutive inputs that have one size in each row, or all inputs if it is small."""
+    sizes = np.abs(rows)
+    starts = np.flatnonzero(np.any(sizes[:, 1:] != sizes[:, :-1], axis=0)) + 1
+    group = math.gcd(*starts.tolist())
+    return group if group >= LEAST_GROUP else rows.shape[1]
 
 
 def put_affine(builder: Builder, x: Value, scale: Array | None, shift: Array | None) -> Value:

@@ -34,8 +34,8 @@ LARGEST_REAL = 3.4028234e38
 
 def to_bytes(graph: Graph) -> bytes:
     """Return the file of a network, of the oldest version that can hold it; equal networks give equal bytes."""
-    tensors: dict[str, Array] = {}
     version = graph.version
+    tensors = _Tensors(share=version > 1)
     images: dict[str, Any] = {"shape": graph.input_shape, "mean": graph.mean, "std": graph.std}
     facts = {
         "format": FORMAT,
@@ -48,7 +48,23 @@ def to_bytes(graph: Graph) -> bytes:
         "nodes": [_to_plain(node, tensors) for node in graph.nodes],
         **({"output": graph.output} if version == 1 else {"outputs": [_plain(o, OUTPUT_KEYS) for o in graph.results]}),
     }
-    return write_container(json.dumps(facts, separators=(",", ":")), tensors)
+    return write_container(json.dumps(facts, separators=(",", ":")), tensors.by_name)
+
+
+class _Tensors:
+    """The tensors of a file by name; with `share` equal ones are there once, as an embedding and a head tied to it."""
+
+    def __init__(self, *, share: bool) -> None:
+        self.by_name: dict[str, Array] = {}
+        self._share = share
+        self._names: dict[tuple[Any, ...], str] = {}
+
+    def put(self, name: str, tensor: Array) -> str:
+        """Add a tensor, and return the name that it has."""
+        key = (tensor.dtype.str, tensor.shape, tensor.tobytes()) if self._share else (name,)
+        found = self._names.setdefault(key, name)
+        self.by_name.setdefault(found, tensor)
+        return found
 
 
 def from_bytes(content: bytes) -> Graph:
@@ -125,7 +141,7 @@ def read(path: str | Path) -> Graph:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _to_plain(node: Node, tensors: dict[str, Array]) -> dict[str, Any]:
+def _to_plain(node: Node, tensors: _Tensors) -> dict[str, Any]:
     """Return a node for JSON; its tensors go into `tensors`."""
     plain: dict[str, Any] = {"op": node.op}
     for name, hint in field_types(type(node)).items():
@@ -134,8 +150,8 @@ def _to_plain(node: Node, tensors: dict[str, Array]) -> dict[str, Any]:
         if value is default or (not isinstance(value, np.ndarray) and value == default):
             continue
         if hint in (TENSOR, OPTIONAL_TENSOR):
-            tensors[f"{node.output}.{name}"] = _to_float32(value, f"{name} of {node.output}")
-            value = f"{node.output}.{name}"
+            place = f"{node.output}.{name}"
+            value = tensors.put(place, _to_float32(value, f"{name} of {node.output}"))
         plain[name] = value
     return plain
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import adaste
 from adaste._util.checks import matches, no_match
 from adaste._util.files import write_atomically
+from adaste.packed.aten_layers import LEAST_GROUP
 from adaste.packed.format import to_bytes
 from adaste.packed.graph import Graph
 from adaste.packed.nodes import Add, Affine, Epilogue, MaxPool, Node, Relu, Weighted, pack_signs
@@ -144,7 +145,8 @@ def pack(
     """Return the one-bit file of `model`, and write it to `path` if that is given; `adaste.load_packed` reads it.
 
     The model is packed as it computes in evaluation mode, in float32. The weights of its convolutions and linear layers
-    must be binary, +-s or +-s per output: `with optimizer.binarized(model)` makes them so.
+    must be binary, +-s per output, in linear layers also per group of inputs of an output:
+    `with optimizer.binarized(model)` makes them so.
 
     Args:
         model: The network; its training mode and its weights stay as they are.
@@ -264,7 +266,8 @@ def _sizes_of(node: Weighted) -> str:
     row = int(np.argmax(np.any(sizes != sizes[:, :1], axis=1)))
     return (
         f"the weights of its output {row} have sizes from {sizes[row].min():.6g} to {sizes[row].max():.6g}, where one "
-        "bit needs a single size per output, which the scales Unit, FanIn and ChannelMean have and GroupMean has not"
+        "bit needs a single size per output, which the scales Unit, FanIn and ChannelMean have; linear layers may have "
+        f"one per group of inputs, which GroupMean has from a size of {LEAST_GROUP} on"
     )
 
 
