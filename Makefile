@@ -77,8 +77,8 @@ wheels: .venv/ready
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./zoo
 	@ls dist
 
-# The runtime's wheels for every Linux with glibc 2.28 or later, x86-64 and ARM, and its C library for other systems, in
-# dist/. Both bring zig; the first time takes minutes.
+# The runtime's wheels for every Linux with glibc 2.28 or later, x86-64 and ARM, and for Windows, and its C library for
+# other systems, in dist/. Both bring zig; the first time takes minutes.
 manylinux: .venv/ready
 	runtime/wheels.sh $(BIN)/python dist
 

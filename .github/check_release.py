@@ -10,7 +10,13 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-VERSIONS = ("src/adaste/__init__.py", "runtime/src/adaste_runtime/__init__.py", "zoo/adaste_zoo/__init__.py")
+VERSIONS = {
+    "src/adaste/__init__.py": r'^__version__ = "(.*)"$',
+    "runtime/src/adaste_runtime/__init__.py": r'^__version__ = "(.*)"$',
+    "zoo/adaste_zoo/__init__.py": r'^__version__ = "(.*)"$',
+    "web/package.json": r'^ *"version": "(.*)",?$',
+}
+"""Where each package has its version."""
 PROJECTS = ("pyproject.toml", "runtime/pyproject.toml", "zoo/pyproject.toml")
 
 
@@ -20,10 +26,10 @@ def problems(tag: str, root: Path = ROOT) -> list[str]:
     version = tag.removeprefix("v")
     if version == tag:
         found.append(f"the tag must be v and a version, as v0.1.0, got {tag}")
-    for path in VERSIONS:
-        (stated,) = re.findall(r'^__version__ = "(.*)"$', (root / path).read_text(), re.MULTILINE)
+    for path, pattern in VERSIONS.items():
+        (stated,) = re.findall(pattern, (root / path).read_text(), re.MULTILINE)
         if stated != version:
-            found.append(f"{path} has version {stated}, the tag is {tag}: set __version__ or make another tag")
+            found.append(f"{path} has version {stated}, the tag is {tag}: set it there, or make another tag")
     for path in PROJECTS:
         if "Repository" not in tomllib.loads((root / path).read_text())["project"].get("urls", {}):
             found.append(f"{path} has no Repository under [project.urls]: write the repository's public address there")

@@ -7,7 +7,8 @@
  *
  * Several threads may use a network at the same time: they share its weights and threads, and as many calls as there
  * are threads or processors do not wait for each other. A NULL where something must be is a failure of every function
- * but adaste_free, and does no harm. Messages are UTF-8 without control characters.
+ * but adaste_free, and does no harm. Paths and names are UTF-8, also on Windows; messages, too, without control
+ * characters.
  */
 #ifndef ADASTE_RUNTIME_H
 #define ADASTE_RUNTIME_H

@@ -310,7 +310,9 @@ def test_what_is_no_file_is_refused(tmp_path):
             adaste_runtime.load(content)
 
 
-@pytest.mark.parametrize("name", ["with a space", "größe 日本", os.fsdecode(b"\xff")])
+@pytest.mark.parametrize(
+    "name", ["with a space", "größe 日本", *([os.fsdecode(b"\xff")] if os.name == "posix" else [])]
+)
 def test_files_may_have_any_name(tmp_path, name):
     path = tmp_path / name
     try:

@@ -1,5 +1,5 @@
-import builtins
 import json
+import sys
 from importlib.util import find_spec
 
 import adaste_runtime
@@ -88,10 +88,10 @@ def test_bench_prints_percentiles(model, capsys):
     [
         (["{model}"], "name at least one image"),
         (["{folder}/nothing", "a.npy"], "nothing: there is no such file"),
-        (["{model}", "{folder}/nothing.npy"], "nothing.npy"),
+        (["{model}", "{folder}/nothing.npy"], "nothing.npy: there is no such file"),
         (["{model}", "{folder}/text.npy"], "is no array"),
         (["{model}", "{folder}/text.png"], "is no picture" if find_spec("PIL") else "pictures need Pillow"),
-        (["{model}", "{folder}/nothing.png"], "nothing.png"),
+        (["{model}", "{folder}/nothing.png"], "nothing.png: there is no such file"),
         (["{model}", "{folder}/zip.npy"], "zip.npy is no array that can be read: the magic string"),
         (["{model}", "{folder}/huge.npy"], "huge.npy is no array that can be read: Unable to allocate"),
         (["{model}", "{folder}/small.npy"], "small.npy: images must be"),
@@ -132,6 +132,20 @@ def test_an_image_that_cannot_be_used_does_not_keep_the_others_from_being_shown(
     assert err.startswith("adaste-run: ") and bad in err and err.count("\n") == 1
 
 
+def test_without_pillow_pictures_are_refused_arrays_are_not_and_missing_files_are_missing(
+    model, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    (tmp_path / "there.png").touch()
+    np.save(tmp_path / "image.npy", np.zeros((12, 10, 3), np.uint8))
+    assert main([str(model), *(str(tmp_path / name) for name in ("there.png", "missing.png", "image.npy"))]) == 2
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].endswith("image.npy")
+    there, missing = err.splitlines()
+    assert "there.png" in there and "pip install 'adaste-runtime[images]'" in there
+    assert missing.endswith("missing.png: there is no such file")
+
+
 def test_an_output_that_is_closed_is_no_fault_of_the_images(model, tmp_path, capsys, monkeypatch):
     def closed(*_):
         raise BrokenPipeError("Broken pipe")
@@ -140,19 +154,6 @@ def test_an_output_that_is_closed_is_no_fault_of_the_images(model, tmp_path, cap
     monkeypatch.setattr("adaste_runtime.cli.ranking", closed)
     assert main([str(model), *[str(tmp_path / "image.npy")] * 3]) == 2
     assert capsys.readouterr().err == "adaste-run: Broken pipe\n"
-
-
-def test_without_pillow_pictures_are_refused_and_arrays_are_not(model, tmp_path, capsys, monkeypatch):
-    real = builtins.__import__
-
-    def without_pillow(name, *rest, **named):
-        if name.startswith("PIL"):
-            raise ImportError(name)
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without_pillow)
-    assert main([str(model), str(tmp_path / "red.png")]) == 2
-    assert "pip install adaste-runtime[images]" in capsys.readouterr().err
 
 
 def test_the_version_needs_no_model(capsys):

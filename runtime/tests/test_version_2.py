@@ -207,6 +207,14 @@ def test_version_1_has_none_of_it(op, fields):
         adaste_runtime.load_bytes(packing.content())
 
 
+@pytest.mark.parametrize("width", [1, 8, 15, 16, 17, 22, 32, 39])
+def test_products_of_matrices_are_right_at_every_width(width):
+    packing = Packing2(a=("float", 6, 5), b=("float", 5, width))  # vectors of rows begin anywhere
+    packing.node("matmul", ["a", "b"])
+    a, b = floats(2, 6, 5), floats(2, 5, width)
+    np.testing.assert_allclose(adaste_runtime.load_bytes(packing.content())(a, b), a @ b, rtol=1e-4, atol=1e-5)
+
+
 def test_a_network_that_needs_too_much_is_refused_before_it_runs():
     packing = Packing2(x=("float", 4096, 4096))
     packing.node("matmul", ["x", "x"])

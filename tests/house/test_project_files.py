@@ -26,6 +26,8 @@ def ready(tmp_path: Path) -> Path:
         (tmp_path / folder / "pyproject.toml").write_text(
             '[project]\nname = "p"\n[project.urls]\nRepository = "https://example.org/p"\n'
         )
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "package.json").write_text('{\n "name": "p",\n "version": "1.2.3"\n}\n')
     (tmp_path / "mkdocs.yml").write_text("site_name: p\nrepo_url: https://example.org/p\n")
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (2026-12-01)\n\n- All.\n")
     return tmp_path
@@ -40,10 +42,19 @@ def test_a_tag_that_does_not_name_the_version_in_the_source_is_refused(ready: Pa
     assert problems(tag, ready)
 
 
-def test_a_tag_that_one_package_does_not_have_is_refused_with_its_file(ready: Path) -> None:
-    (ready / "runtime/src/adaste_runtime/__init__.py").write_text('__version__ = "1.2.2"\n')
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/adaste/__init__.py",
+        "runtime/src/adaste_runtime/__init__.py",
+        "zoo/adaste_zoo/__init__.py",
+        "web/package.json",
+    ],
+)
+def test_a_tag_that_one_package_does_not_have_is_refused_with_its_file(ready: Path, path: str) -> None:
+    (ready / path).write_text((ready / path).read_text().replace("1.2.3", "1.2.2"))
     (problem,) = problems("v1.2.3", ready)
-    assert "runtime/src/adaste_runtime/__init__.py" in problem and "1.2.2" in problem
+    assert path in problem and "1.2.2" in problem
 
 
 def test_a_release_without_a_day_or_an_address_is_refused(ready: Path) -> None:
@@ -55,7 +66,7 @@ def test_a_release_without_a_day_or_an_address_is_refused(ready: Path) -> None:
 
 
 def test_all_packages_have_one_version() -> None:
-    assert not [problem for problem in problems(f"v{adaste.__version__}") if "__version__" in problem]
+    assert not [problem for problem in problems(f"v{adaste.__version__}") if "has version" in problem]
 
 
 @pytest.mark.parametrize("path", SPEAKERS, ids=lambda path: path.name)

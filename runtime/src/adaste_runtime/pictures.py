@@ -36,6 +36,8 @@ def read_images(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
     A picture is treated as `adaste` treats those of a folder it trains on: turned upright as its EXIF data say, scaled
     so that it just covers the input, and its middle kept.
     """
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file")
     return _array(path, shape) if path.suffix == ".npy" else _picture(path, shape)
 
 
@@ -53,7 +55,7 @@ def _picture(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
         from PIL import Image
     except ImportError:
         raise ValueError(
-            f"pictures need Pillow (pip install adaste-runtime[images]); without it {path} must be .npy"
+            f"pictures need Pillow (pip install 'adaste-runtime[images]'); without it {path} must be .npy"
         ) from None
     channels, height, width = shape
     if channels not in MODES:
@@ -61,8 +63,6 @@ def _picture(path: Path, shape: tuple[int, int, int]) -> NDArray[Any]:
     try:
         with Image.open(path) as picture:
             scaled = _covering(_of_bytes(_upright(picture)).convert(MODES[channels]), width, height)
-    except FileNotFoundError:
-        raise
     except (*DAMAGE, Image.DecompressionBombError) as error:
         raise ValueError(f"{path} is no picture that can be read: {str(error) or type(error).__name__}") from None
     return np.asarray(scaled, np.uint8).reshape(1, height, width, channels)

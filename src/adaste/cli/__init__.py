@@ -26,7 +26,10 @@ EXAMPLES = examples(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0 done, 1 failed, 2 not understood, 128 + signal number if stopped."""
+    """Run a command and return its exit code: 0 done, 1 failed, 2 not understood, 128 + signal number if stopped.
+
+    75, if another process trains in the folder of the run.
+    """
     chosen = parser().parse_args(arguments)
     # Importing torch's compiler makes millions of objects, none of them garbage: search among them less often than
     # after every 700 new ones.
@@ -49,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.debug:
             raise
         print(f"{_speaker()}error: {printable(_in_words(error))}", file=sys.stderr)
-        return 1
+        from adaste.runs.folder import TakenError
+
+        return TakenError.exit_code if isinstance(error, TakenError) else 1
 
 
 def parser() -> argparse.ArgumentParser:

@@ -29,7 +29,8 @@ EXAMPLES = options.examples(
     "adaste study study.json --minutes 28                    only runs that end in time, the longest first",
     "adaste study study.json --ray head:6379 --gpu-share 0.25",
     "",
-    "Finished runs are skipped, interrupted ones resume. Ctrl-C saves all runs and stops; a second Ctrl-C kills them.",
+    "Finished runs and those that another process trains are skipped, interrupted ones resume.",
+    "Ctrl-C saves all runs and stops; a second Ctrl-C kills them.",
 )
 
 COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"

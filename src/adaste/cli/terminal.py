@@ -35,10 +35,11 @@ COLOURS = MappingProxyType(
         State.DONE: "green",
         State.FAILED: "red",
         State.STOPPED: "yellow",
+        State.SKIPPED: "yellow",
     }
 )
 
-LIVELY = (State.RUNNING, State.FAILED, State.STOPPED, State.WAITING, State.DONE)
+LIVELY = (State.RUNNING, State.FAILED, State.STOPPED, State.SKIPPED, State.WAITING, State.DONE)
 """The order of rows while a study runs: where there are more than fit, those at work are seen."""
 
 

@@ -303,5 +303,7 @@ def _check(graph: Graph, traced: Traced) -> None:
         if not difference <= AGREEMENT * size:
             raise ValueError(
                 f"the packed network would not compute what the model does: its {name} for the example differ by up to "
-                f"{difference:.3g}, the largest is {size:.3g}"
+                f"{difference:.3g}, the largest is {size:.3g}, and {AGREEMENT * size:.3g} is allowed. Models that were "
+                "not trained, or whose BatchNorm statistics do not fit, may enlarge errors of rounding as much: train "
+                "it, and pack it within optimizer.binarized(model, statistics_from=loader)"
             )

@@ -38,6 +38,9 @@ NETWORKS = ("last", "best")
 class TakenError(RuntimeError):
     """Another process trains in a folder."""
 
+    exit_code = 75
+    """The exit code of `adaste train` for it: EX_TEMPFAIL of sysexits.h, a failure that will pass."""
+
 
 @dataclass(frozen=True)
 class Result:

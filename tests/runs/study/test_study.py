@@ -288,6 +288,27 @@ def test_a_study_says_nothing_in_a_folder_where_another_process_trains(
     assert RunFolder(mine.folder).read_problem() is None
 
 
+def test_runs_that_another_process_trains_are_skipped_with_their_students_and_are_no_failures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    teacher = recipe("digits-mlp-full-precision", epochs=1)
+    student = dataclasses.replace(
+        recipe("digits-mlp-adaste", epochs=1), distillation=Distillation(teacher=teacher.digest, weight=0.5)
+    )
+    other = recipe("digits-mlp-bop", epochs=1)
+    (tmp_path / "study.json").write_text(f"[{student.to_json()}, {teacher.to_json()}, {other.to_json()}]")
+    taken = folder_of("digits-mlp-fullprecision", teacher, tmp_path / "runs")
+    taken.mkdir(parents=True)
+    with RunFolder(taken).lock():
+        assert main(["study", "study.json", "--threads", "1", "--device", "cpu"]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last == "1 done, 2 skipped"
+    told = {line.split(",")[0]: line for line in lines}
+    assert "skipped after 0/1 epochs: another process trains in" in told["digits-mlp-fullprecision"]
+    assert "its teacher is trained by another process: run the same command" in told["digits-mlp-adaste"]
+    assert RunFolder(taken).read_problem() is None
+
+
 def test_a_run_whose_folder_is_removed_stops_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "python", 'case "$6" in *bop*) rm -r "$(dirname "$6")"; exit 3;; esac')
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -11,6 +11,9 @@
 #if defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(_WIN32)
+#define NOMINMAX
+#include <windows.h>
 #endif
 
 #include "kernels/int8/dot.h"
@@ -194,6 +197,8 @@ bool available() {
   return true;  // all of Apple's 64-bit desktop processors have it
 #elif defined(__linux__)
   return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(_WIN32)
+  return IsProcessorFeaturePresent(PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE) != 0;
 #else
   return false;
 #endif

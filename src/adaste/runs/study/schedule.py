@@ -81,11 +81,15 @@ class Queue:
         """
         left = self._limit.left if self._limit else math.inf
         for job in self._waiting:
-            teacher = self._folders.get(_teacher_of(job))
+            teacher = self.teacher(job)
             if (teacher is None or teacher in ended) and (self._needs.get(job.folder) or 0.0) < left:
                 self._waiting.remove(job)
                 return job
         return None
+
+    def teacher(self, job: "Job") -> Path | None:
+        """Return the folder of the run's teacher; None if it has none in the study."""
+        return self._folders.get(_teacher_of(job))
 
     def _rank(self, job: "Job") -> tuple[bool, bool, bool, bool, float]:
         needs = self._needs.get(job.folder, 0.0)

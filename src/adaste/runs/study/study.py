@@ -11,7 +11,7 @@ from typing import Protocol
 from adaste._util.signals import handle_signals
 from adaste.data import is_own
 from adaste.recipes.recipe import Recipe
-from adaste.runs.folder import Result, RunFolder
+from adaste.runs.folder import Result, RunFolder, TakenError
 from adaste.runs.study.processes import Ending
 from adaste.runs.study.schedule import Estimate, Queue, TimeLimit
 from adaste.training.records import Record, best_of, last_tested, seconds_left
@@ -28,6 +28,8 @@ class State(Enum):
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"
+    SKIPPED = "skipped"
+    """Another process trains it, or its teacher."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Status:
     """The progress of a run, read from its files.
 
     Args:
-        problem: Why it failed, in one line.
+        problem: Why it failed or was skipped, in one line.
         updated: When its last record was written, in seconds since the epoch.
     """
 
@@ -149,7 +151,8 @@ class Study:
     def run(self, watch: Callable[[list[Status]], None]) -> list[Status]:
         """Run all jobs; call `watch` with their statuses a few times per second and at the end.
 
-        A run that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP let the runs save; a second one kills.
+        A run that fails does not stop the others, and one that another process trains is skipped. Ctrl-C, SIGTERM and
+        SIGHUP let the runs save; a second one kills.
         """
         # The end of a terminal, too, would leave the runs behind, unless it was said (nohup) that all should go on.
         with handle_signals(self._signals.append):
@@ -216,6 +219,8 @@ class Study:
                 self._ended[folder] = self._seen(self._jobs[folder], State.DONE)
             elif self._stops and ending.by_signal:
                 self._ended[folder] = self._seen(self._jobs[folder], State.STOPPED)
+            elif ending.code == TakenError.exit_code:
+                self._ended[folder] = self._seen(self._jobs[folder], State.SKIPPED, ending.problem)
             else:
                 files = RunFolder(folder)
                 with suppress(OSError):  # the folder may be gone
@@ -224,8 +229,19 @@ class Study:
                         files.write_problem(ending.problem or f"exit code {ending.code}")
                 self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
 
+    def _waits_for_others(self, job: Job) -> bool:
+        """Return whether another process still trains the run's teacher."""
+        teacher = self._queue.teacher(job)
+        return (
+            teacher in self._ended and self._ended[teacher].state is State.SKIPPED and not self._jobs[teacher].finished
+        )
+
     def _start_others(self) -> None:
         while not self._stops and self._runner.has_room() and (job := self._queue.take(self._ended)):
+            if self._waits_for_others(job):
+                problem = "its teacher is trained by another process: run the same command when that has ended"
+                self._ended[job.folder] = self._seen(job, State.SKIPPED, problem)
+                continue
             try:
                 job.folder.mkdir(parents=True, exist_ok=True)
                 job.files.claim(job.recipe)
