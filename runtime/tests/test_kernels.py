@@ -102,6 +102,8 @@ DEEP = {
     "linear, one image": deep(size=(1, 1), kernel=(1, 1), padding=(0, 0), channels=300, outputs=130, batch=1),
     "linear, 40 images": deep(size=(1, 1), kernel=(1, 1), padding=(0, 0), channels=100, outputs=10, batch=40),
     "depthwise": deep(channels=1, outputs=1, groups=37),
+    "depthwise, 7x7": deep(channels=1, outputs=1, groups=80, size=(7, 15), kernel=(7, 7), padding=(3, 3)),
+    "depthwise, stride 2": deep(channels=1, outputs=1, groups=24, size=(17, 29), stride=(2, 2)),
     "depthwise, two outputs": deep(channels=1, outputs=2, groups=37, stride=(2, 1)),
     "groups": deep(channels=16, outputs=24, groups=4),
     "1x1 of stride 2": deep(kernel=(1, 1), stride=(2, 2), padding=(0, 0)),

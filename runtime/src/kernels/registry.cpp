@@ -10,11 +10,12 @@ namespace adaste {
 const Kernels& binary_kernels() {
   static const Kernels kernels = {
 #if defined(__x86_64__)
-      &avx2_depthwise_kernel, &avx512_five_kernel, &avx512_six_kernel, &avx2_blocks_kernel, &avx2_kernel,
+      &avx512_depthwise_kernel, &avx2_depthwise_kernel, &avx512_five_kernel, &avx512_six_kernel, &avx2_blocks_kernel,
+      &avx2_kernel,
 #elif defined(__aarch64__)
-      &neon_kernel,
+      &neon_depthwise_kernel, &neon_kernel,
 #elif defined(__wasm_simd128__)
-      &simd128_kernel,
+      &simd128_depthwise_kernel, &simd128_kernel,
 #endif
       &scalar_kernel};
   return kernels;
