@@ -22,7 +22,8 @@
 
 namespace adaste {
 #if defined(__x86_64__)
-extern const ConvKernel avx512_depthwise_kernel, avx512_five_kernel, avx512_six_kernel, vnni_kernel, amx_kernel;
+extern const ConvKernel avx512_depthwise_kernel, avx512_five_kernel, avx512_six_kernel, avx512_int8_kernel,
+    avx512_int8_wide_kernel, vnni_kernel, amx_kernel;
 #elif defined(__aarch64__)
 extern const ConvKernel neon_depthwise_kernel, neon_kernel, neon_dot_kernel;
 #elif defined(__wasm__)
@@ -47,6 +48,8 @@ std::vector<Candidate> candidates() {
   return {{&adaste::avx512_depthwise_kernel, false},
           {&adaste::avx512_five_kernel, false},
           {&adaste::avx512_six_kernel, false},
+          {&adaste::avx512_int8_kernel, true},
+          {&adaste::avx512_int8_wide_kernel, true},
           {&adaste::vnni_kernel, true},
           {&adaste::amx_kernel, true}};
 #elif defined(__aarch64__)

@@ -133,7 +133,7 @@ inline void store_outputs(typename Lanes::Vector values, const DepthwiseRow& row
   using Vector = typename Lanes::Vector;
   const Epilogue& epilogue = row.epilogue;
   if (epilogue.scale != nullptr) values *= loose<Lanes>(epilogue.scale + row.channel);
-  if (epilogue.shift != nullptr) values += loose<Lanes>(epilogue.shift + row.channel);
+  values += epilogue.shift != nullptr ? loose<Lanes>(epilogue.shift + row.channel) : Vector{};
   if (epilogue.residual != nullptr) values += loose<Lanes>(epilogue.residual + place);
   if (epilogue.relu) values = values < 0.0F ? Vector{} : values;
   *reinterpret_cast<typename Lanes::Loose*>(y + place) = values;

@@ -27,7 +27,7 @@ const Kernels& int8_kernels() {
       &amx_kernel,
 #endif
 #if defined(__x86_64__)
-      &vnni_kernel, &avx2_int8_kernel,
+      &avx512_int8_wide_kernel, &avx512_int8_kernel, &vnni_kernel, &avx2_int8_kernel,
 #elif defined(__aarch64__)
       &neon_dot_kernel,
 #elif defined(__wasm_simd128__)

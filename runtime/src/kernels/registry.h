@@ -20,6 +20,8 @@ extern const ConvKernel avx2_blocks_kernel;
 extern const ConvKernel avx512_depthwise_kernel;
 extern const ConvKernel avx512_five_kernel;
 extern const ConvKernel avx512_six_kernel;
+extern const ConvKernel avx512_int8_kernel;  // with 8-bit activations
+extern const ConvKernel avx512_int8_wide_kernel;
 extern const ConvKernel vnni_kernel;  // with 8-bit activations
 extern const ConvKernel float_avx2_kernel;
 #elif defined(__aarch64__)
