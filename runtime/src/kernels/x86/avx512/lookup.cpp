@@ -42,8 +42,9 @@ struct Avx512Lookup {
   static size_t sum_bytes(const ConvShape& /*shape*/) { return 0; }
   static size_t head_bytes(const ConvShape& /*shape*/) { return 0; }
   static void build_pixel(const float* values, int count, float* tables);
-  static void build(const ConvShape& shape, const Windows& windows, const Slab& slab, const float* x,
-                    const Quantisation& quantisation, void* scratch);
+  static void begin(const ConvShape& /*shape*/, const Slab& /*slab*/, const float* /*x*/,
+                    const Quantisation& /*quantisation*/, void* /*scratch*/) {}
+  static void build(const ConvShape& shape, const Windows& windows, const Slab& slab, const float* x, void* scratch);
   static void convolve(const Windows& windows, const Block& block, const Epilogue& epilogue, float* y);
 };
 
@@ -133,8 +134,7 @@ void build_row(const ConvShape& shape, const Windows& windows, const Slab& slab,
 
 template <int channels, int pixels, int vectors>
 void Avx512Lookup<channels, pixels, vectors>::build(const ConvShape& shape, const Windows& windows, const Slab& slab,
-                                                    const float* x, const Quantisation& /*quantisation*/,
-                                                    void* scratch) {
+                                                    const float* x, void* scratch) {
   for (int row = 0; row < slab.images * windows.rows.extent(slab.rows); ++row)
     build_row<Avx512Lookup>(shape, windows, slab, row, x, static_cast<float*>(scratch));
 }
@@ -320,10 +320,19 @@ bool available() {
 #endif
 }
 
+bool two_shuffles_a_cycle() {
+#ifdef ADASTE_SIMDE
+  return false;
+#else
+  static const bool answer = is_amd();
+  return answer;
+#endif
+}
+
 // On a Xeon with 2 MiB of second-level cache six channels are faster for every layer of ResNet-18 but its first, whose
-// few channels fill tables of five better. Of the blocks of outputs that were tried, 12 by 32 and 5 by 64, wide ones
-// are.
-bool few_channels(const ConvShape& shape) { return shape.channels / shape.groups < 16; }
+// few channels fill tables of five better. On an EPYC (Zen 5) five are: two shuffles of one register each take as long
+// as one of two. Of the blocks of outputs that were tried, 12 by 32 and 5 by 64, wide ones are.
+bool five_suits(const ConvShape& shape) { return shape.channels / shape.groups < 16 || two_shuffles_a_cycle(); }
 
 template <class Lookup>
 constexpr ConvKernel kernel_of(const char* name, bool (*supports)(const ConvShape&)) {
@@ -346,7 +355,7 @@ using Six = Avx512Lookup<6, 5, 4>;
 
 extern const ConvKernel avx512_five_kernel, avx512_six_kernel;
 const ConvKernel avx512_five_kernel = kernel_of<Five>(
-    "avx512-five", [](const ConvShape& shape) { return few_channels(shape) && lookup_supports<Five>(shape); });
+    "avx512-five", [](const ConvShape& shape) { return five_suits(shape) && lookup_supports<Five>(shape); });
 const ConvKernel avx512_six_kernel = kernel_of<Six>("avx512-six", lookup_supports<Six>);
 
 }  // namespace adaste

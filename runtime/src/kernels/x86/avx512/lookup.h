@@ -11,7 +11,8 @@
 // second-level cache: some images, or some rows of one. A task builds the tables of a slab and convolves it, in the
 // memory of its thread, so that no thread waits for tables to come from the cache of another; the rows of tables that
 // two slabs have in common are built twice. Tasks may also share the output channels of a slab, and all build its
-// tables. pieces_for() weighs one against the other.
+// tables. pieces_for() weighs one against the other. Windows of one pixel have no tables in common: their slabs are
+// done part by part, whose tables stay in the first-level cache.
 //
 // A processor gives a type Lookup with
 //     Element                   of a table: float or int16_t
@@ -24,8 +25,9 @@
 //     size_t weight_bytes(const Windows&, int outputs)   prepared weights of some output channels of a group
 //     size_t sum_bytes(const ConvShape&)                 what is before them
 //     size_t head_bytes(const ConvShape&)                what is before the tables in the scratch memory
-//     void build(const ConvShape&, const Windows&, const Slab&, const float* x, const Quantisation&, void* scratch)
-//                                                        writes both for a slab
+//     void begin(const ConvShape&, const Slab&, const float* x, const Quantisation&, void* scratch)   writes it
+//     void build(const ConvShape&, const Windows&, const Slab&, const float* x, void* scratch)
+//                                                        the tables of a slab or a part of it
 //     void convolve(const Windows&, const LookupBlock<Element, pixels>&, const Epilogue&, float* y)
 #pragma once
 
@@ -54,7 +56,7 @@ template <class Element, int max_pixels>
 struct LookupBlock {
   int pixels;                         // how many there are, at most max_pixels
   const Element* tables[max_pixels];  // the first table of each pixel's window
-  int images[max_pixels];             // counted from the slab's first
+  int images[max_pixels];             // the image of each
   int first_row, end_row, first_column, end_column;  // the taps that are not padding for all pixels
   const uint8_t* weights;
   const void* prepared;  // of all outputs
@@ -62,6 +64,16 @@ struct LookupBlock {
   int channel, outputs;  // the first output channel, and how many
   ptrdiff_t place;       // of the first pixel's output number `channel` in y
 };
+
+// Where windows are single pixels, these are rows, which can be cut anywhere.
+inline ConvShape seen(ConvShape shape) {
+  const bool single = shape.kernel_h == 1 && shape.kernel_w == 1 && shape.stride_h == 1 && shape.stride_w == 1 &&
+                      shape.pad_h == 0 && shape.pad_w == 0;
+  if (!single) return shape;
+  shape.height = shape.out_height = shape.height * shape.width;
+  shape.width = shape.out_width = 1;
+  return shape;
+}
 
 template <class Lookup>
 Windows windows_for(const ConvShape& shape) {
@@ -139,7 +151,8 @@ Pieces pieces_for(const ConvShape& shape, const Windows& windows) {
 }
 
 template <class Lookup>
-bool lookup_supports(const ConvShape& shape) {
+bool lookup_supports(const ConvShape& given) {
+  const ConvShape shape = seen(given);
   const bool fills_tables = shape.groups == 1 || shape.channels / shape.groups >= 4;
   return fills_tables && slabs_suit(shape, windows_for<Lookup>(shape).row, slab_budget<Lookup>);
 }
@@ -152,7 +165,8 @@ size_t lookup_weight_bytes(const ConvShape& shape) {
 
 // The tables of the largest slab there may be.
 template <class Lookup>
-size_t lookup_table_bytes(const ConvShape& shape) {
+size_t lookup_table_bytes(const ConvShape& given) {
+  const ConvShape shape = seen(given);
   const Windows windows = windows_for<Lookup>(shape);
   const ptrdiff_t row_of_outputs = windows.row * windows.rows.extent(1);
   const ptrdiff_t all = windows.row * windows.rows.extent(shape.out_height) * shape.batch;
@@ -163,7 +177,8 @@ size_t lookup_table_bytes(const ConvShape& shape) {
 inline int lookup_stages(const ConvShape& /*shape*/) { return 1; }
 
 template <class Lookup>
-int lookup_tasks(const ConvShape& shape, int /*stage*/) {
+int lookup_tasks(const ConvShape& given, int /*stage*/) {
+  const ConvShape shape = seen(given);
   return pieces_for<Lookup>(shape, windows_for<Lookup>(shape)).count();
 }
 
@@ -184,7 +199,7 @@ void place_block(LookupBlock<Element, max_pixels>& block, int count, const ConvS
     block.tables[i] = tables + pixel.image * image +
                       static_cast<ptrdiff_t>(pixel.row) * windows.rows.step * windows.row +
                       static_cast<ptrdiff_t>(pixel.column) * windows.columns.step * windows.pixel;
-    block.images[i] = pixel.image;
+    block.images[i] = slab.first_image + pixel.image;
     const int row = slab.first_row + pixel.row;
     block.first_row = smaller(block.first_row, windows.rows.first_tap(row));
     block.end_row = larger(block.end_row, windows.rows.end_tap(row));
@@ -225,19 +240,39 @@ void convolve_slab(const ConvShape& shape, const Windows& windows, const Slab& s
   }
 }
 
+// The parts in which a slab is done, the first of them.
 template <class Lookup>
-void lookup_run(const ConvShape& shape, int /*stage*/, int piece, const float* x, const void* prepared,
+Slab first_part(const ConvShape& shape, const Windows& windows, const Slab& slab) {
+  constexpr ptrdiff_t first_cache = 32 * 1024 / static_cast<ptrdiff_t>(sizeof(typename Lookup::Element));
+  if (windows.taps() > 1) return slab;
+  const int least = ceil_div(2 * Lookup::pixels, shape.out_width);  // rows: weights are read once for each part
+  const int fitting = larger(least, static_cast<int>(first_cache / windows.row));
+  const int rows = ceil_div(slab.rows, ceil_div(slab.rows, fitting));
+  const int images = rows < slab.rows ? 1 : ceil_div(slab.images, ceil_div(slab.images, larger(1, fitting / rows)));
+  return {slab.first_image, images, slab.first_row, rows};
+}
+
+template <class Lookup>
+void lookup_run(const ConvShape& given, int /*stage*/, int piece, const float* x, const void* prepared,
                 const Epilogue& epilogue, const Quantisation& quantisation, float* y, void* scratch) {
+  const ConvShape shape = seen(given);
   const Windows windows = windows_for<Lookup>(shape);
   const Pieces pieces = pieces_for<Lookup>(shape, windows);
   const Slab slab = slab_at(shape, pieces.slabs, piece / pieces.shares);
-  Lookup::build(shape, windows, slab, x, quantisation, scratch);
-
   const int blocks = output_blocks(shape, Lookup::outputs).per_group * shape.groups;
   const int share = piece % pieces.shares;
+  const auto first = static_cast<int>(part_start(blocks, pieces.shares, share));
   const auto end = static_cast<int>(part_start(blocks, pieces.shares, share + 1));
-  for (auto block = static_cast<int>(part_start(blocks, pieces.shares, share)); block < end; ++block)
-    convolve_slab<Lookup>(shape, windows, slab, block, scratch, prepared, epilogue, y);
+  const Slab size = first_part<Lookup>(shape, windows, slab);
+  Lookup::begin(shape, slab, x, quantisation, scratch);
+  for (int image = 0; image < slab.images; image += size.images)
+    for (int row = 0; row < slab.rows; row += size.rows) {
+      const Slab part{slab.first_image + image, smaller(size.images, slab.images - image), slab.first_row + row,
+                      smaller(size.rows, slab.rows - row)};
+      Lookup::build(shape, windows, part, x, scratch);
+      for (int block = first; block < end; ++block)
+        convolve_slab<Lookup>(shape, windows, part, block, scratch, prepared, epilogue, y);
+    }
 }
 
 }  // namespace

@@ -42,11 +42,12 @@ struct Int8Lookup {
            static_cast<size_t>(words(windows)) * wide * sizeof(uint16_t);
   }
   static size_t sum_bytes(const ConvShape& shape) { return weight_sum_bytes(shape); }
-  static size_t head_bytes(const ConvShape& shape) {  // the levels of a slab's images
+  static size_t head_bytes(const ConvShape& shape) {  // the levels of the images
     return aligned(static_cast<size_t>(shape.batch) * sizeof(Levels));
   }
-  static void build(const ConvShape& shape, const Windows& windows, const Slab& slab, const float* x,
-                    const Quantisation& quantisation, void* scratch);
+  static void begin(const ConvShape& shape, const Slab& slab, const float* x, const Quantisation& quantisation,
+                    void* scratch);
+  static void build(const ConvShape& shape, const Windows& windows, const Slab& slab, const float* x, void* scratch);
   static void convolve(const Windows& windows, const Block& block, const Epilogue& epilogue, float* y);
 };
 
@@ -134,26 +135,28 @@ void build_row(const ConvShape& shape, const Windows& windows, const uint8_t* by
 }
 
 // Each task finds the range of its images for itself where it is not given: no memory of one is seen by another.
-Levels levels_of(const ConvShape& shape, const float* image, const Quantisation& quantisation) {
-  if (!quantisation.dynamic) return levels_for(quantisation.low, quantisation.high);
-  const Range range = Avx512Levels::range(image, image_size(shape));
-  return levels_for(range.low, range.high);
+template <int pixels, int vectors>
+void Int8Lookup<pixels, vectors>::begin(const ConvShape& shape, const Slab& slab, const float* x,
+                                        const Quantisation& quantisation, void* scratch) {
+  for (int image = slab.first_image; image < slab.first_image + slab.images; ++image) {
+    Range range{quantisation.low, quantisation.high};
+    if (quantisation.dynamic) range = Avx512Levels::range(x + image * image_size(shape), image_size(shape));
+    static_cast<Levels*>(scratch)[image] = levels_for(range.low, range.high);
+  }
 }
 
 template <int pixels, int vectors>
 void Int8Lookup<pixels, vectors>::build(const ConvShape& shape, const Windows& windows, const Slab& slab,
-                                        const float* x, const Quantisation& quantisation, void* scratch) {
-  auto* const levels = static_cast<Levels*>(scratch);
+                                        const float* x, void* scratch) {
   int16_t* tables = slab_tables<Int8Lookup>(shape, scratch);
   uint8_t* const bytes = reinterpret_cast<uint8_t*>(tables) + lookup_table_bytes<Int8Lookup>(shape);
-  for (int i = 0; i < slab.images; ++i) {
-    const float* image = x + (slab.first_image + i) * image_size(shape);
-    levels[i] = levels_of(shape, image, quantisation);
+  for (int image = slab.first_image; image < slab.first_image + slab.images; ++image)
     for (int row = 0; row < windows.rows.extent(slab.rows); ++row, tables += windows.row) {
-      quantise_padded(shape, image, windows.rows.source(slab.first_row * windows.rows.step + row), levels[i], bytes);
+      quantise_padded(shape, x + image * image_size(shape),
+                      windows.rows.source(slab.first_row * windows.rows.step + row),
+                      static_cast<const Levels*>(scratch)[image], bytes);
       build_row(shape, windows, bytes, tables);
     }
-  }
 }
 
 // A load into a register. Of a plain one compilers make an operand of each shuffle, and twice the loads.
