@@ -1,5 +1,6 @@
 // One-bit weights and 8-bit activations with AVX-512, by look-up in registers (lookup.h): 160 multiply-adds for a shuffle
-// and an addition, where vpdpbusd of VNNI does 64, and mostly as many of them at a time.
+// and an addition, where vpdpbusd of VNNI does 64. AMD's processors start as many shuffles in a cycle; others, with half
+// as many, are left to VNNI.
 //
 // A table has the 32 signed sums of five channels in 16 bits: one vector, in which vpermw finds the sums of 32 output
 // channels. Three indices of five bits are side by side in a 16-bit lane, of which vpermw takes the lowest one.
@@ -16,12 +17,12 @@
 namespace adaste {
 namespace {
 
-constexpr int wide = 2 * lanes;     // 16-bit sums of a vector
-constexpr int word_tables = 3;      // whose indices are in a lane
+constexpr int wide = 2 * lanes;  // 16-bit sums of a vector
+constexpr int word_tables = 3;   // whose indices are in a lane
 constexpr int index_bits = 5;
-constexpr int middle = 128;         // level
+constexpr int middle = 128;      // level
 constexpr int steps = INT16_MAX / (word_tables * index_bits * middle);  // of a word at a tap
-constexpr int row_margin = 16;      // bytes that are read behind a row
+constexpr int row_margin = 16;   // bytes that are read behind a row
 
 int words(const Windows& windows) { return ceil_div(windows.tables, word_tables); }
 
@@ -250,18 +251,18 @@ void store_sums(const WideSums<pixels, vectors>& sums, const int16_t (&last)[pix
     const __m512i weight_sum = _mm512_load_si512(weight_sums);
     const __m512i half = _mm512_set1_epi32(v % 2 == 0 ? even : odd);
     const Finish finish(epilogue, block.channel + first, count);
-    __m512i missing = _mm512_setzero_si512();
-    __m512 scale = _mm512_setzero_ps();
-    for (int p = 0; p < pixels; ++p) {
-      if (p == 0 || block.images[p] != block.images[p - 1]) {
-        const Levels& own = levels[block.images[p]];
-        missing = _mm512_mullo_epi32(_mm512_set1_epi32(middle - static_cast<int>(own.zero)), weight_sum);
-        scale = _mm512_set1_ps(own.scale);
+    const ptrdiff_t distance = windows.out_channels;
+    ptrdiff_t place = block.place + first;
+    for (int p = 0; p < pixels;) {
+      const int image = block.images[p];
+      const __m512i missing =
+          _mm512_mullo_epi32(_mm512_set1_epi32(middle - static_cast<int>(levels[image].zero)), weight_sum);
+      const __m512 scale = _mm512_set1_ps(levels[image].scale);
+      for (; p < pixels && block.images[p] == image; ++p, place += distance) {
+        __m512i sum = _mm512_dpwssd_epi32(missing, _mm512_load_si512(last[p][v / 2]), half);
+        if (sums.started) sum = _mm512_add_epi32(sum, _mm512_load_si512(sums.of[p][v / 2][v % 2]));
+        finish.store(_mm512_mul_ps(scale, _mm512_cvtepi32_ps(sum)), place, y);
       }
-      __m512i sum = _mm512_dpwssd_epi32(missing, _mm512_load_si512(last[p][v / 2]), half);
-      if (sums.started) sum = _mm512_add_epi32(sum, _mm512_load_si512(sums.of[p][v / 2][v % 2]));
-      finish.store(_mm512_mul_ps(scale, _mm512_cvtepi32_ps(sum)),
-                   block.place + static_cast<ptrdiff_t>(p) * windows.out_channels + first, y);
     }
   }
 }
@@ -364,7 +365,8 @@ bool available() {
 #ifdef ADASTE_SIMDE
   return true;
 #else
-  return has_avx512(avx512f + avx512bw + avx512vnni);
+  static const bool answer = is_amd() && has_avx512(avx512f + avx512bw + avx512vnni);
+  return answer;
 #endif
 }
 
