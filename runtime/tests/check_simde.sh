@@ -36,7 +36,7 @@ echo "emulated, with sanitizers:"
 if [ "$(uname -m)" = x86_64 ]; then
   # Without the emulation: that each file needs no more than its own flags, and that the processor agrees.
   grep -qs avx512f /proc/cpuinfo && level=-O2 || level=-O0
-  compile depthwise "$kernels/depthwise.cpp" $level -mavx512f -ffp-contract=fast
+  compile depthwise "$kernels/depthwise.cpp" $level -mavx512f
   compile avx512 "$kernels/lookup.cpp" $level -mavx512f
   compile lookup_int8 "$kernels/lookup_int8.cpp" $level -mavx512f -mavx512bw -mavx512vnni
   compile vnni "$kernels/vnni.cpp" $level -mavx512f -mavx512bw -mavx512vnni
