@@ -32,6 +32,7 @@ echo 'int main() {}' >"$build/probe.cpp"
 
 "$compiler" $flags "-I$source" $sanitizers -c "$kernels/neon.cpp" -o "$build/neon.o" & first=$!
 "$compiler" $flags "-I$source" $sanitizers -march=armv8.2-a+dotprod -c "$kernels/neon_dot.cpp" -o "$build/neon_dot.o"
+"$compiler" $flags "-I$source" $sanitizers -c "$kernels/neon_depthwise.cpp" -o "$build/neon_depthwise.o"
 wait $first
-"$compiler" $flags "-I$source" $sanitizers "$here/kernels_check.cpp" "$build/neon.o" "$build/neon_dot.o" -o "$build/check"
+"$compiler" $flags "-I$source" $sanitizers "$here/kernels_check.cpp" "$build"/neon*.o -o "$build/check"
 $emulator "$build/check" "${1:-1500}" "${2:-1}"

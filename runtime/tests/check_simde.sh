@@ -21,6 +21,8 @@ compile() { object=$build/$1.o; file=$2; shift 2; "$compiler" $flags "-I$source"
 
 emulated="-O1 -DADASTE_SIMDE -fsanitize=address,undefined -fno-sanitize-recover=all"
 compile avx512 "$kernels/lookup.cpp" $emulated & first=$!
+compile depthwise "$kernels/depthwise.cpp" $emulated
+compile lookup_int8 "$kernels/lookup_int8.cpp" $emulated
 compile vnni "$kernels/vnni.cpp" $emulated & second=$!
 wait $first
 compile amx "$kernels/amx.cpp" $emulated & first=$!
@@ -34,7 +36,9 @@ echo "emulated, with sanitizers:"
 if [ "$(uname -m)" = x86_64 ]; then
   # Without the emulation: that each file needs no more than its own flags, and that the processor agrees.
   grep -qs avx512f /proc/cpuinfo && level=-O2 || level=-O0
+  compile depthwise "$kernels/depthwise.cpp" $level -mavx512f
   compile avx512 "$kernels/lookup.cpp" $level -mavx512f
+  compile lookup_int8 "$kernels/lookup_int8.cpp" $level -mavx512f -mavx512bw -mavx512vnni
   compile vnni "$kernels/vnni.cpp" $level -mavx512f -mavx512bw -mavx512vnni
   compile amx "$kernels/amx.cpp" $level -mavx512f -mavx512bw -mamx-tile -mamx-int8
   compile check "$here/kernels_check.cpp" $level

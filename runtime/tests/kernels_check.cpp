@@ -22,11 +22,13 @@
 
 namespace adaste {
 #if defined(__x86_64__)
-extern const ConvKernel avx512_five_kernel, avx512_six_kernel, vnni_kernel, amx_kernel;
+extern const ConvKernel avx512_depthwise_kernel, avx512_five_kernel, avx512_six_kernel, avx512_depthwise_int8_kernel,
+    avx512_int8_kernel, avx512_int8_wide_kernel, vnni_kernel, amx_kernel;
 #elif defined(__aarch64__)
-extern const ConvKernel neon_kernel, neon_dot_kernel;
+extern const ConvKernel neon_depthwise_kernel, neon_kernel, neon_depthwise_int8_kernel, neon_dot_kernel;
 #elif defined(__wasm__)
-extern const ConvKernel scalar_kernel, scalar_int8_kernel, simd128_kernel, simd128_int8_kernel;
+extern const ConvKernel scalar_kernel, scalar_int8_kernel, simd128_depthwise_kernel, simd128_kernel,
+    simd128_depthwise_int8_kernel, simd128_int8_kernel;
 #endif
 }  // namespace adaste
 
@@ -43,16 +45,25 @@ struct Candidate {
 
 std::vector<Candidate> candidates() {
 #if defined(__x86_64__)
-  return {{&adaste::avx512_five_kernel, false},
+  return {{&adaste::avx512_depthwise_kernel, false},
+          {&adaste::avx512_five_kernel, false},
           {&adaste::avx512_six_kernel, false},
+          {&adaste::avx512_depthwise_int8_kernel, true},
+          {&adaste::avx512_int8_kernel, true},
+          {&adaste::avx512_int8_wide_kernel, true},
           {&adaste::vnni_kernel, true},
           {&adaste::amx_kernel, true}};
 #elif defined(__aarch64__)
-  return {{&adaste::neon_kernel, false}, {&adaste::neon_dot_kernel, true}};
+  return {{&adaste::neon_depthwise_kernel, false},
+          {&adaste::neon_kernel, false},
+          {&adaste::neon_depthwise_int8_kernel, true},
+          {&adaste::neon_dot_kernel, true}};
 #elif defined(__wasm__)
   return {{&adaste::scalar_kernel, false},
           {&adaste::scalar_int8_kernel, true},
+          {&adaste::simd128_depthwise_kernel, false},
           {&adaste::simd128_kernel, false},
+          {&adaste::simd128_depthwise_int8_kernel, true},
           {&adaste::simd128_int8_kernel, true}};
 #else
   return {};

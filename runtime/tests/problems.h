@@ -82,6 +82,8 @@ inline std::vector<ConvShape> corner_shapes() {
       shape_of(5, 20, 21, 300, 3, 3, 1, 1),      // several slabs of several images of bytes
       shape_of(1, 9, 140, 3, 33, 7, 2, 3),       // a long row of few channels
       shape_of(2, 11, 17, 2, 20, 5, 3, 2),       // few channels, three phases of rows
+      shape_of(2, 15, 29, 40, 40, 7, 1, 3, 40),  // depthwise, channels beside whole vectors
+      shape_of(1, 16, 31, 96, 96, 3, 2, 1, 96),  // the same, strided
   };
 }
 
@@ -94,6 +96,7 @@ inline ConvShape random_shape(Random& random) {
     s.groups = below(random, 5) == 0 ? 1 + below(random, 4) : 1;
     s.channels = s.groups * (1 + below(random, below(random, 3) == 0 ? 140 : 20));
     s.out_channels = s.groups * (1 + below(random, below(random, 3) == 0 ? 140 : 20));
+    if (below(random, 10) == 0) s.groups = s.channels = s.out_channels = 1 + below(random, 80);  // depthwise
     s.height = 1 + below(random, 12);
     s.width = 1 + below(random, below(random, 4) == 0 ? 60 : 12);
     s.kernel_h = kernels[below(random, 9)];

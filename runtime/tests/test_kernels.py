@@ -102,6 +102,8 @@ DEEP = {
     "linear, one image": deep(size=(1, 1), kernel=(1, 1), padding=(0, 0), channels=300, outputs=130, batch=1),
     "linear, 40 images": deep(size=(1, 1), kernel=(1, 1), padding=(0, 0), channels=100, outputs=10, batch=40),
     "depthwise": deep(channels=1, outputs=1, groups=37),
+    "depthwise, 7x7": deep(channels=1, outputs=1, groups=80, size=(7, 15), kernel=(7, 7), padding=(3, 3)),
+    "depthwise, stride 2": deep(channels=1, outputs=1, groups=24, size=(17, 29), stride=(2, 2)),
     "depthwise, two outputs": deep(channels=1, outputs=2, groups=37, stride=(2, 1)),
     "groups": deep(channels=16, outputs=24, groups=4),
     "1x1 of stride 2": deep(kernel=(1, 1), stride=(2, 2), padding=(0, 0)),
@@ -180,6 +182,18 @@ def test_8_bit_kernels_agree_on_shapes_of_networks(case):
     check_int8(case, None)
 
 
+@pytest.mark.parametrize("level", [0, 255])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_largest_8_bit_sums_do_not_overflow(level, sign):
+    case = deep(channels=300, outputs=130, scale=False, shift=False, residual=False, relu=False, batch=1)
+    x, signs, _, ends = case.numbers()
+    x, signs = np.full_like(x, level), np.full_like(signs, sign)
+    expected = case.expected(x - 100, signs, ends)
+    for kernel in INT8:
+        if (y := case.run(kernel, x - 100, signs, ends, (-100.0, 155.0))) is not None:
+            np.testing.assert_array_equal(y, expected, err_msg=kernel)
+
+
 @pytest.fixture(params=[*BINARY, *INT8, *FLOAT])
 def supported(request):
     """A kernel, and those of a few shapes that it supports; at least one."""
@@ -189,6 +203,7 @@ def supported(request):
         deep(**shapes, channels=9, outputs=21, groups=2),
         deep(**shapes, channels=1, outputs=1, groups=37),
         deep(**shapes | {"size": (15, 5)}, outputs=24),
+        deep(**shapes, channels=21, outputs=100),
     ]
     found = []
     for case in cases:
@@ -223,6 +238,14 @@ def test_the_sign_of_zero_depends_on_no_kernel_and_no_number_of_threads(size, th
     case = deep(
         size=size, kernel=kernel, padding=padding, outputs=200, batch=1, shift=False, residual=False, relu=False
     )
+    check_sign_of_zero(case, threads)
+
+
+def test_the_sign_of_zero_of_a_depthwise_layer_depends_on_no_kernel():
+    check_sign_of_zero(deep(channels=1, outputs=1, groups=37, shift=False, residual=False, relu=False), 1)
+
+
+def check_sign_of_zero(case, threads):
     x, signs, _, ends = case.numbers()
     for name in BINARY + INT8:
         y = case.run(name, np.zeros_like(x), signs, ends, threads=threads)

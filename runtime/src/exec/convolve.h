@@ -32,10 +32,12 @@ inline void convolve(const Convolution& it, void* scratch, const std::vector<Mem
     };
     const int tasks = kernel.tasks(it.shape, stage);
     const bool measured = stage == 0 && kernel.measures_first && !it.quantisation.dynamic;
-    if (it.shape.threads == 1 || measured)  // nothing to share
+    if (it.shape.threads == 1 || measured) {  // nothing to share
+      const profile::Stage alone(tasks);
       for (int task = 0; task < tasks; ++task) run_task(task, 0);
-    else
+    } else {
       turn.run(tasks, run_task);
+    }
   }
 }
 

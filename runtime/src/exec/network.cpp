@@ -9,8 +9,8 @@
 #include "exec/convolve.h"
 #include "exec/cores.h"
 #include "exec/input.h"
-#include "exec/operations.h"
 #include "exec/profile.h"
+#include "kernels/rows.h"
 #include "kernels/weight_order.h"
 
 namespace adaste {
@@ -302,9 +302,9 @@ void Network::pool(const Action& action, const Call& call) {
   call.turn.run(ceil_div(rows, each), [&](int task, int /*thread*/) {
     for (int row = task * each; row < std::min(rows, (task + 1) * each); ++row)
       if (node.op == Op::max_pool)
-        max_pool(shape, row, x, y);
+        row_kernels().max_pool(shape, row, x, y);
       else
-        average_pool(shape, node.count_padding, row, x, y);
+        row_kernels().average_pool(shape, node.count_padding, row, x, y);
   });
 }
 
@@ -318,8 +318,8 @@ void Network::scale(const Action& action, const Call& call) {
   float* y = memory.place(action.output, 0);
   call.turn.run(ceil_div(pixels, each), [&](int task, int /*thread*/) {
     const int64_t start = task * each * channels;
-    affine(std::min(each, pixels - task * each), channels, x + start,
-           epilogue_of(*action.node, residual == nullptr ? nullptr : residual + start), y + start);
+    row_kernels().affine(std::min(each, pixels - task * each), channels, x + start,
+                         epilogue_of(*action.node, residual == nullptr ? nullptr : residual + start), y + start);
   });
 }
 

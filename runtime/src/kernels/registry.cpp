@@ -10,11 +10,12 @@ namespace adaste {
 const Kernels& binary_kernels() {
   static const Kernels kernels = {
 #if defined(__x86_64__)
-      &avx2_depthwise_kernel, &avx512_five_kernel, &avx512_six_kernel, &avx2_blocks_kernel, &avx2_kernel,
+      &avx512_depthwise_kernel, &avx2_depthwise_kernel, &avx512_five_kernel, &avx512_six_kernel, &avx2_blocks_kernel,
+      &avx2_kernel,
 #elif defined(__aarch64__)
-      &neon_kernel,
+      &neon_depthwise_kernel, &neon_kernel,
 #elif defined(__wasm_simd128__)
-      &simd128_kernel,
+      &simd128_depthwise_kernel, &simd128_kernel,
 #endif
       &scalar_kernel};
   return kernels;
@@ -22,15 +23,18 @@ const Kernels& binary_kernels() {
 
 const Kernels& int8_kernels() {
   static const Kernels kernels = {
+#if defined(__x86_64__)
+      &avx512_depthwise_int8_kernel, &avx2_depthwise_int8_kernel,
+#endif
 #ifdef ADASTE_AMX
       &amx_kernel,
 #endif
 #if defined(__x86_64__)
-      &vnni_kernel, &avx2_int8_kernel,
+      &avx512_int8_wide_kernel, &avx512_int8_kernel, &vnni_kernel, &avx2_int8_kernel,
 #elif defined(__aarch64__)
-      &neon_dot_kernel,
+      &neon_depthwise_int8_kernel, &neon_dot_kernel,
 #elif defined(__wasm_simd128__)
-      &simd128_int8_kernel,
+      &simd128_depthwise_int8_kernel, &simd128_int8_kernel,
 #endif
       &scalar_int8_kernel};
   return kernels;

@@ -15,17 +15,26 @@ extern const ConvKernel float_kernel;        // float32 weights: likewise
 extern const ConvKernel amx_kernel;  // with 8-bit activations
 extern const ConvKernel avx2_kernel;
 extern const ConvKernel avx2_depthwise_kernel;
+extern const ConvKernel avx2_depthwise_int8_kernel;
 extern const ConvKernel avx2_int8_kernel;
 extern const ConvKernel avx2_blocks_kernel;
+extern const ConvKernel avx512_depthwise_kernel;
+extern const ConvKernel avx512_depthwise_int8_kernel;
 extern const ConvKernel avx512_five_kernel;
 extern const ConvKernel avx512_six_kernel;
+extern const ConvKernel avx512_int8_kernel;  // with 8-bit activations
+extern const ConvKernel avx512_int8_wide_kernel;
 extern const ConvKernel vnni_kernel;  // with 8-bit activations
 extern const ConvKernel float_avx2_kernel;
 #elif defined(__aarch64__)
 extern const ConvKernel neon_kernel;
+extern const ConvKernel neon_depthwise_kernel;
+extern const ConvKernel neon_depthwise_int8_kernel;
 extern const ConvKernel neon_dot_kernel;  // with 8-bit activations
 #elif defined(__wasm_simd128__)
 extern const ConvKernel simd128_kernel;
+extern const ConvKernel simd128_depthwise_kernel;
+extern const ConvKernel simd128_depthwise_int8_kernel;
 extern const ConvKernel simd128_int8_kernel;  // with 8-bit activations
 #endif
 

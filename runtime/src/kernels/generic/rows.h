@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/rows.h"
+#include "kernels/generic/pixels.h"
 
 namespace adaste {
 namespace {
@@ -178,7 +178,8 @@ void multiply(ptrdiff_t rows, ptrdiff_t inner, ptrdiff_t columns, const float* a
   for (; row < rows; ++row) multiply_rows<1>(inner, columns, a + row * inner, b, y + row * columns);
 }
 
-constexpr RowKernels rows_here = {apply, combine, softmax, normalise, multiply};
+constexpr RowKernels rows_here = {apply,    combine,  softmax,      normalise,
+                                  multiply, max_pool, average_pool, affine};
 
 }  // namespace
 }  // namespace adaste

@@ -25,6 +25,7 @@ int words(const Windows& windows) { return ceil_div(windows.tables, word_tables)
 template <int table_channels, int block_pixels, int block_vectors>
 struct Avx512Lookup {
   static_assert(table_channels == 5 || table_channels == 6, "vectors hold 16 sums, and shuffles read one or two");
+  using Element = float;
   static constexpr int channels = table_channels;
   static constexpr int table = 1 << (channels - 1);
   static constexpr int pixels = block_pixels;
@@ -32,12 +33,18 @@ struct Avx512Lookup {
   static constexpr int outputs = vectors * lanes;
   static constexpr ptrdiff_t slab = 768 * 1024;  // second-level caches have 1 MiB or more; weights need some of it
 
-  using Block = LookupBlock<pixels>;
+  static constexpr int found = 4 * lanes;
+  using Block = LookupBlock<float, pixels>;
   static size_t weight_bytes(const Windows& windows, int count) {
     return static_cast<size_t>(ceil_div(count, lanes)) * static_cast<size_t>(windows.taps()) *
            static_cast<size_t>(words(windows)) * lanes * word_tables;
   }
-  static void build(const float* values, int count, float* tables);
+  static size_t sum_bytes(const ConvShape& /*shape*/) { return 0; }
+  static size_t head_bytes(const ConvShape& /*shape*/) { return 0; }
+  static void build_pixel(const float* values, int count, float* tables);
+  static void begin(const ConvShape& /*shape*/, const Slab& /*slab*/, const float* /*x*/,
+                    const Quantisation& /*quantisation*/, void* /*scratch*/) {}
+  static void build(const ConvShape& shape, const Windows& windows, const Slab& slab, const float* x, void* scratch);
   static void convolve(const Windows& windows, const Block& block, const Epilogue& epilogue, float* y);
 };
 
@@ -65,13 +72,71 @@ inline __attribute__((always_inline)) void build_table(const float* values, floa
 }
 
 template <int channels, int pixels, int vectors>
-void Avx512Lookup<channels, pixels, vectors>::build(const float* values, int count, float* tables) {
+void Avx512Lookup<channels, pixels, vectors>::build_pixel(const float* values, int count, float* tables) {
   for (; count >= channels; count -= channels, values += channels, tables += table)
     build_table<channels>(values, tables);
   if (count == 0) return;
   float padded[channels] = {};
   for (int i = 0; i < count; ++i) padded[i] = values[i];
   build_table<channels>(padded, tables);
+}
+
+// The channels of the joined columns from `column` on, those in the padding zeros; in place, or a copy.
+inline const float* joined_values(const ConvShape& shape, const Windows& windows, const float* row, int column,
+                                  float* copy) {
+  if (column >= 0 && column + windows.joined <= shape.width)
+    return row + static_cast<ptrdiff_t>(column) * shape.channels;
+  std::memset(copy, 0, static_cast<size_t>(windows.channels) * sizeof(float));
+  const int first = larger(0, -column);
+  const int end = smaller(windows.joined, shape.width - column);
+  if (first < end)
+    std::memcpy(copy + first * shape.channels, row + static_cast<ptrdiff_t>(column + first) * shape.channels,
+                static_cast<size_t>((end - first) * shape.channels) * sizeof(float));
+  return copy;
+}
+
+template <class Lookup>
+void build_joined(const ConvShape& shape, const Windows& windows, const float* row, float* tables) {
+  float copy[most_joined];
+  for (int column = 0; column < shape.out_width; ++column, tables += windows.pixel)
+    Lookup::build_pixel(joined_values(shape, windows, row, column * shape.stride_w - shape.pad_w, copy), windows.channels,
+                  tables);
+}
+
+// The tables of row number `number` of a slab.
+template <class Lookup>
+void build_row(const ConvShape& shape, const Windows& windows, const Slab& slab, int number, const float* x,
+               float* tables) {
+  const int extent = windows.rows.extent(slab.rows);
+  const int row = windows.rows.source(slab.first_row * windows.rows.step + number % extent);
+  tables += number * windows.row;
+  if (!windows.rows.inside(row)) {
+    std::memset(tables, 0, static_cast<size_t>(windows.row) * sizeof(float));
+    return;
+  }
+  const ptrdiff_t image = slab.first_image + number / extent;
+  const float* pixels = x + (image * shape.height + row) * shape.width * shape.channels;
+  if (windows.joined > 1) return build_joined<Lookup>(shape, windows, pixels, tables);
+  const float* end = tables + windows.row;
+  for (Walk walk(windows.columns); tables != end; walk.next()) {
+    if (!walk.inside()) {
+      std::memset(tables, 0, static_cast<size_t>(windows.pixel) * sizeof(float));
+      tables += windows.pixel;
+      continue;
+    }
+    const float* values = pixels + static_cast<ptrdiff_t>(walk.pixel()) * shape.channels;
+    for (int group = 0; group < shape.groups; ++group, values += windows.channels) {
+      Lookup::build_pixel(values, windows.channels, tables);
+      tables += static_cast<ptrdiff_t>(windows.tables) * Lookup::table;
+    }
+  }
+}
+
+template <int channels, int pixels, int vectors>
+void Avx512Lookup<channels, pixels, vectors>::build(const ConvShape& shape, const Windows& windows, const Slab& slab,
+                                                    const float* x, void* scratch) {
+  for (int row = 0; row < slab.images * windows.rows.extent(slab.rows); ++row)
+    build_row<Avx512Lookup>(shape, windows, slab, row, x, static_cast<float*>(scratch));
 }
 
 // A load into a register. Of a plain one compilers make an operand of each shuffle, and twice the loads.
@@ -255,10 +320,19 @@ bool available() {
 #endif
 }
 
+bool two_shuffles_a_cycle() {
+#ifdef ADASTE_SIMDE
+  return false;
+#else
+  static const bool answer = is_amd();
+  return answer;
+#endif
+}
+
 // On a Xeon with 2 MiB of second-level cache six channels are faster for every layer of ResNet-18 but its first, whose
-// few channels fill tables of five better. Of the blocks of outputs that were tried, 12 by 32 and 5 by 64, wide ones
-// are.
-bool few_channels(const ConvShape& shape) { return shape.channels / shape.groups < 16; }
+// few channels fill tables of five better. On an EPYC (Zen 5) five are: two shuffles of one register each take as long
+// as one of two. Of the blocks of outputs that were tried, 12 by 32 and 5 by 64, wide ones are.
+bool five_suits(const ConvShape& shape) { return shape.channels / shape.groups < 16 || two_shuffles_a_cycle(); }
 
 template <class Lookup>
 constexpr ConvKernel kernel_of(const char* name, bool (*supports)(const ConvShape&)) {
@@ -267,7 +341,7 @@ constexpr ConvKernel kernel_of(const char* name, bool (*supports)(const ConvShap
           supports,
           prepared_bytes<Lookup>,
           prepare<Lookup>,
-          lookup_scratch_bytes<Lookup>,
+          lookup_table_bytes<Lookup>,
           lookup_stages,
           lookup_tasks<Lookup>,
           lookup_run<Lookup>,
@@ -281,7 +355,7 @@ using Six = Avx512Lookup<6, 5, 4>;
 
 extern const ConvKernel avx512_five_kernel, avx512_six_kernel;
 const ConvKernel avx512_five_kernel = kernel_of<Five>(
-    "avx512-five", [](const ConvShape& shape) { return few_channels(shape) && lookup_supports<Five>(shape); });
+    "avx512-five", [](const ConvShape& shape) { return five_suits(shape) && lookup_supports<Five>(shape); });
 const ConvKernel avx512_six_kernel = kernel_of<Six>("avx512-six", lookup_supports<Six>);
 
 }  // namespace adaste

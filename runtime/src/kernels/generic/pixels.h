@@ -1,7 +1,12 @@
-#include "exec/operations.h"
+// Pools, and scales and shifts per channel (kernels/rows.h), which each file that includes this compiles for another
+// processor.
+#pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+
+#include "kernels/rows.h"
 
 namespace adaste {
 namespace {
@@ -54,8 +59,6 @@ void pool(const ConvShape& shape, int task, const float* x, float* y, const Comb
   }
 }
 
-}  // namespace
-
 void max_pool(const ConvShape& shape, int task, const float* x, float* y) {
   pool(shape, task, x, y, [](float a, float b) { return a < b ? b : a; }, [](const Clipped&, float*) {});
 }
@@ -70,8 +73,23 @@ void average_pool(const ConvShape& shape, bool count_padding, int task, const fl
 }
 
 void affine(ptrdiff_t pixels, int channels, const float* x, const Epilogue& epilogue, float* y) {
-  for (ptrdiff_t place = 0; place < pixels * channels; place += channels)
-    for (int c = 0; c < channels; ++c) y[place + c] = finish(x[place + c], c, place + c, epilogue);
+  if (epilogue.scale == nullptr || epilogue.shift == nullptr || epilogue.residual != nullptr) {
+    for (ptrdiff_t place = 0; place < pixels * channels; place += channels)
+      for (int c = 0; c < channels; ++c) y[place + c] = finish(x[place + c], c, place + c, epilogue);
+    return;
+  }
+  const float* __restrict scale = epilogue.scale;  // without these a compiler asks for each pixel whether they overlap
+  const float* __restrict shift = epilogue.shift;
+  const float least = epilogue.relu ? 0.0F : -HUGE_VALF;
+  for (; pixels > 0; --pixels, x += channels, y += channels) {
+    const float* __restrict from = x;
+    float* __restrict to = y;
+    for (int c = 0; c < channels; ++c) {
+      const float value = scale[c] * from[c] + shift[c];
+      to[c] = value < least ? least : value;
+    }
+  }
 }
 
+}  // namespace
 }  // namespace adaste
