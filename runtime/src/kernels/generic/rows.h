@@ -138,22 +138,26 @@ void normalise(const float* x, ptrdiff_t count, bool center, float epsilon, cons
   }
 }
 
-// No alias with `using`, where clang takes no notice of the alignment.
-typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
-static_assert(alignof(Lanes) == alignof(float), "rows begin anywhere");
+using Lanes = float __attribute__((vector_size(32)));
 constexpr int lanes = 8;
+
+// Rows begin anywhere, and compilers forget a smaller alignment of a vector's type: clang in an alias, gcc with `auto`.
+inline Lanes loose(const float* from) {
+  Lanes values;
+  std::memcpy(&values, from, sizeof values);
+  return values;
+}
 
 // Some rows and 16 columns of a product, whose sums stay in registers.
 template <int rows>
 inline void multiply_wide(ptrdiff_t inner, ptrdiff_t width, const float* a, const float* b, float* y) {
   Lanes sums[rows][2] = {};
   for (ptrdiff_t k = 0; k < inner; ++k, b += width) {
-    const auto* const row_of_b = reinterpret_cast<const Lanes*>(b);
+    const Lanes row_of_b[2] = {loose(b), loose(b + lanes)};
     for (int row = 0; row < rows; ++row)
       for (int half = 0; half < 2; ++half) sums[row][half] += a[row * inner + k] * row_of_b[half];
   }
-  for (int row = 0; row < rows; ++row)
-    for (int half = 0; half < 2; ++half) reinterpret_cast<Lanes*>(y + row * width)[half] = sums[row][half];
+  for (int row = 0; row < rows; ++row) std::memcpy(y + row * width, sums[row], sizeof sums[row]);
 }
 
 template <int rows>
