@@ -98,33 +98,28 @@ inline typename Lanes::Vector loose(const float* from) {
   return *reinterpret_cast<const typename Lanes::Loose*>(from);
 }
 
-// Activations as they are.
+// Activations in a ring: as they are, or as levels less that of zero, as quantised() of int8/levels.h makes them, with
+// the same operations in the same order.
 template <class Lanes>
-struct Exact {
+struct Activations {
   using Vector = typename Lanes::Vector;
-  Vector read(Vector values) const { return values; }
-  Vector sum_of(Vector sums) const { return sums; }
-};
-
-// Activations as levels, as quantised() of int8/levels.h makes them: with the same operations in the same order.
-template <class Lanes>
-struct Levelled {
-  using Vector = typename Lanes::Vector;
+  bool exact;
   Levels levels;
 
   Vector read(Vector values) const {
+    if (exact) return values;
     constexpr float rounder = 12582912.0F;  // 1.5 * 2^23: what is added to it is rounded to a whole number
     Vector level = values * levels.inverse + levels.zero;
     level = level > 0.0F ? level : Vector{};
     level = level < 255.0F ? level : Vector{} + 255.0F;
     return ((level + rounder) - rounder) - levels.zero;
   }
-  Vector sum_of(Vector sums) const { return levels.scale * sums; }
+  Vector sum_of(Vector sums) const { return exact ? sums : levels.scale * sums; }
 };
 
 // Row number `row` of an image, which may be in the padding; `pixels` are the image's, from the first channel on.
-template <class Lanes, class Activations>
-void copy_row(const ConvShape& shape, const Depthwise& plan, const Activations& activations, const float* pixels,
+template <class Lanes>
+void copy_row(const ConvShape& shape, const Depthwise& plan, const Activations<Lanes>& activations, const float* pixels,
               int row, float* to) {
   if (row < 0 || row >= shape.height) {
     std::memset(to, 0, static_cast<size_t>(plan.row(Lanes::lanes)) * sizeof(float));
@@ -143,11 +138,11 @@ void copy_row(const ConvShape& shape, const Depthwise& plan, const Activations& 
 }
 
 // What is the same for all outputs of a row.
-template <class Activations>
+template <class Lanes>
 struct DepthwiseRow {
   const ConvShape& shape;
   const Depthwise& plan;
-  const Activations& activations;
+  const Activations<Lanes>& activations;
   const Epilogue& epilogue;
   const float* weights;
   const float* ring;
@@ -157,8 +152,8 @@ struct DepthwiseRow {
 };
 
 // finish() of contract.h for a vector of channels.
-template <class Lanes, class Activations>
-inline void store_outputs(typename Lanes::Vector sums, const DepthwiseRow<Activations>& row, ptrdiff_t place, float* y) {
+template <class Lanes>
+inline void store_outputs(typename Lanes::Vector sums, const DepthwiseRow<Lanes>& row, ptrdiff_t place, float* y) {
   using Vector = typename Lanes::Vector;
   const Epilogue& epilogue = row.epilogue;
   Vector values = row.activations.sum_of(sums);
@@ -170,8 +165,8 @@ inline void store_outputs(typename Lanes::Vector sums, const DepthwiseRow<Activa
 }
 
 // `count` neighbouring outputs.
-template <class Lanes, int count, class Activations>
-void convolve_columns(const DepthwiseRow<Activations>& row, int column, float* y) {
+template <class Lanes, int count>
+void convolve_columns(const DepthwiseRow<Lanes>& row, int column, float* y) {
   using Vector = typename Lanes::Vector;
   constexpr int lanes = Lanes::lanes;
   const ConvShape& shape = row.shape;
@@ -198,21 +193,21 @@ void convolve_columns(const DepthwiseRow<Activations>& row, int column, float* y
   for (int i = 0; i < count; ++i, place += shape.out_channels) store_outputs<Lanes>(sums[i], row, place, y);
 }
 
-template <class Lanes, int count, class Activations>
-void convolve_at_most(const DepthwiseRow<Activations>& row, int column, int columns, float* y) {
+template <class Lanes, int count>
+void convolve_at_most(const DepthwiseRow<Lanes>& row, int column, int columns, float* y) {
   if constexpr (count > 1)
     if (columns < count) return convolve_at_most<Lanes, count - 1>(row, column, columns, y);
   convolve_columns<Lanes, count>(row, column, y);
 }
 
 // Blocks of columns are of equal size up to one, since a last block of few would use the processor badly.
-template <class Lanes, class Activations>
-void convolve_unit(const ConvShape& shape, const Depthwise& plan, int unit, const Activations& activations,
+template <class Lanes>
+void convolve_unit(const ConvShape& shape, const Depthwise& plan, int unit, const Activations<Lanes>& activations,
                    const float* x, const void* prepared, const Epilogue& epilogue, float* y, float* ring) {
   const int part = unit % plan.parts;
   const int block = unit / plan.parts % plan.blocks;
   const ptrdiff_t image = unit / plan.parts / plan.blocks;
-  DepthwiseRow<Activations> row{shape, plan, activations, epilogue, static_cast<const float*>(prepared), ring, 0, 0, 0};
+  DepthwiseRow<Lanes> row{shape, plan, activations, epilogue, static_cast<const float*>(prepared), ring, 0, 0, 0};
   row.weights += static_cast<ptrdiff_t>(block) * Lanes::lanes * static_cast<ptrdiff_t>(window_size(shape));
   row.channel = depthwise_channel<Lanes>(shape, block);
   const float* pixels = x + image * image_size(shape) + row.channel;
@@ -240,7 +235,7 @@ void depthwise_run(const ConvShape& shape, int /*stage*/, int task, const float*
   const Depthwise plan = depthwise_for<Lanes>(shape);
   const Units units{plan.parts, plan.units, plan.tasks};
   units.run(task, [&](int unit) {
-    convolve_unit<Lanes>(shape, plan, unit, Exact<Lanes>{}, x, prepared, epilogue, y, static_cast<float*>(scratch));
+    convolve_unit<Lanes>(shape, plan, unit, {true, {}}, x, prepared, epilogue, y, static_cast<float*>(scratch));
   });
 }
 
@@ -310,8 +305,8 @@ void depthwise_int8_run(const ConvShape& shape, int stage, int task, const float
   auto* const ring = reinterpret_cast<float*>(static_cast<uint8_t*>(scratch) + range_bytes(shape) +
                                               static_cast<size_t>(task) * ring_bytes<Lanes>(shape));
   units.run(task, [&](int unit) {
-    const Levelled<Lanes> activations{image_levels(shape, unit / plan.parts / plan.blocks, quantisation, scratch)};
-    convolve_unit<Lanes>(shape, plan, unit, activations, x, prepared, epilogue, y, ring);
+    const Levels levels = image_levels(shape, unit / plan.parts / plan.blocks, quantisation, scratch);
+    convolve_unit<Lanes>(shape, plan, unit, {false, levels}, x, prepared, epilogue, y, ring);
   });
 }
 
