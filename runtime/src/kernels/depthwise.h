@@ -9,7 +9,7 @@
 // other, so that a tap of neighbouring windows always reads neighbouring vectors.
 //
 // A processor gives a type Lanes with
-//     Vector, Loose             a vector of floats, the compilers' portable one; the same at any address
+//     Vector                    a vector of floats, the compilers' portable one
 //     constexpr int lanes       its floats
 //     constexpr int columns     outputs whose sums are in registers at a time
 //     Vector add_product(Vector sum, Vector input, Vector weight)    input * weight + sum
@@ -93,9 +93,12 @@ int depthwise_tasks(const ConvShape& shape, int /*stage*/) {
   return depthwise_for<Lanes>(shape).tasks;
 }
 
+// The vector at any address: compilers forget a smaller alignment of a type, clang in an alias, gcc in templates.
 template <class Lanes>
 inline typename Lanes::Vector loose(const float* from) {
-  return *reinterpret_cast<const typename Lanes::Loose*>(from);
+  typename Lanes::Vector values;
+  std::memcpy(&values, from, sizeof values);
+  return values;
 }
 
 // Activations in a ring: as they are, or as levels less that of zero, as quantised() of int8/levels.h makes them, with
@@ -161,7 +164,7 @@ inline void store_outputs(typename Lanes::Vector sums, const DepthwiseRow<Lanes>
   values += epilogue.shift != nullptr ? loose<Lanes>(epilogue.shift + row.channel) : Vector{};
   if (epilogue.residual != nullptr) values += loose<Lanes>(epilogue.residual + place);
   if (epilogue.relu) values = values < 0.0F ? Vector{} : values;
-  *reinterpret_cast<typename Lanes::Loose*>(y + place) = values;
+  std::memcpy(y + place, &values, sizeof values);
 }
 
 // `count` neighbouring outputs.
