@@ -138,9 +138,14 @@ void normalise(const float* x, ptrdiff_t count, bool center, float epsilon, cons
   }
 }
 
-// No alias with `using`, where clang takes no notice of the alignment.
-typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
-static_assert(alignof(Lanes) == alignof(float), "rows begin anywhere");
+using Lanes = float __attribute__((vector_size(32)));
+
+// Lanes in memory, where rows begin anywhere. Not an attribute of Lanes: clang takes no notice of it in an alias, and GCC
+// forgets that of a typedef within templates.
+struct Unaligned {
+  Lanes lanes;
+} __attribute__((packed, may_alias));
+
 constexpr int lanes = 8;
 
 // Some rows and 16 columns of a product, whose sums stay in registers.
@@ -148,12 +153,12 @@ template <int rows>
 inline void multiply_wide(ptrdiff_t inner, ptrdiff_t width, const float* a, const float* b, float* y) {
   Lanes sums[rows][2] = {};
   for (ptrdiff_t k = 0; k < inner; ++k, b += width) {
-    const auto* const row_of_b = reinterpret_cast<const Lanes*>(b);
+    const auto* const row_of_b = reinterpret_cast<const Unaligned*>(b);
     for (int row = 0; row < rows; ++row)
-      for (int half = 0; half < 2; ++half) sums[row][half] += a[row * inner + k] * row_of_b[half];
+      for (int half = 0; half < 2; ++half) sums[row][half] += a[row * inner + k] * row_of_b[half].lanes;
   }
   for (int row = 0; row < rows; ++row)
-    for (int half = 0; half < 2; ++half) reinterpret_cast<Lanes*>(y + row * width)[half] = sums[row][half];
+    for (int half = 0; half < 2; ++half) reinterpret_cast<Unaligned*>(y + row * width)[half].lanes = sums[row][half];
 }
 
 template <int rows>
