@@ -91,7 +91,7 @@ def test_a_folder_of_another_recipe_and_a_folder_in_use_are_refused(call, traine
     with (tmp_path / "used" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, _, err = call("train", "digits-mlp-bop", "--folder", "used")
-    assert code == 1 and "another process trains" in err
+    assert code == 75 and "another process trains" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
