@@ -9,7 +9,8 @@
 // other, so that a tap of neighbouring windows always reads neighbouring vectors.
 //
 // A processor gives a type Lanes with
-//     Vector, Loose             a vector of floats, the compilers' portable one; the same at any address
+//     Vector, Loose             a vector of floats, the compilers' portable one; the same at any address (by typedef:
+//                               where they come from `using`, clang takes no notice of the alignment)
 //     constexpr int lanes       its floats
 //     constexpr int columns     outputs whose sums are in registers at a time
 //     Vector add_product(Vector sum, Vector input, Vector weight)    input * weight + sum
@@ -95,6 +96,7 @@ int depthwise_tasks(const ConvShape& shape, int /*stage*/) {
 
 template <class Lanes>
 inline typename Lanes::Vector loose(const float* from) {
+  static_assert(alignof(typename Lanes::Loose) == alignof(float), "channels begin anywhere");
   return *reinterpret_cast<const typename Lanes::Loose*>(from);
 }
 

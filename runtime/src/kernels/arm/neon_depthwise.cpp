@@ -9,8 +9,8 @@ namespace adaste {
 namespace {
 
 struct NeonChannels {
-  using Vector = float __attribute__((vector_size(16), may_alias));
-  using Loose = float __attribute__((vector_size(16), aligned(4), may_alias));
+  typedef float Vector __attribute__((vector_size(16), may_alias));
+  typedef float Loose __attribute__((vector_size(16), aligned(4), may_alias));
   static constexpr int lanes = 4;
   static constexpr int columns = 14;
   static Vector add_product(Vector sum, Vector input, Vector weight) { return vfmaq_f32(sum, input, weight); }

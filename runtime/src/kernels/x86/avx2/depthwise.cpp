@@ -9,8 +9,8 @@ namespace adaste {
 namespace {
 
 struct Avx2 {
-  using Vector = float __attribute__((vector_size(32), may_alias));
-  using Loose = float __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef float Vector __attribute__((vector_size(32), may_alias));
+  typedef float Loose __attribute__((vector_size(32), aligned(4), may_alias));
   static constexpr int lanes = 8;
   static constexpr int columns = 10;
   static Vector add_product(Vector sum, Vector input, Vector weight) { return _mm256_fmadd_ps(input, weight, sum); }

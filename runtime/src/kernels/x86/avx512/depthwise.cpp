@@ -7,8 +7,8 @@ namespace adaste {
 namespace {
 
 struct Avx512 {
-  using Vector = float __attribute__((vector_size(64), may_alias));
-  using Loose = float __attribute__((vector_size(64), aligned(4), may_alias));
+  typedef float Vector __attribute__((vector_size(64), may_alias));
+  typedef float Loose __attribute__((vector_size(64), aligned(4), may_alias));
   static constexpr int lanes = 16;
   static constexpr int columns = 14;
   static Vector add_product(Vector sum, Vector input, Vector weight) { return _mm512_fmadd_ps(input, weight, sum); }
