@@ -193,7 +193,7 @@ int64_t Network::most_images() const {
 
 Feed Network::feed_of(const Images& images) const {
   static_cast<void>(input());  // an error where it does not take them
-  return {images.floats, images.bytes, nullptr};
+  return {images.floats, images.bytes};
 }
 
 void Network::run(const Images& images, float* outputs) {
@@ -220,7 +220,8 @@ void Network::run_some(const Feed* inputs, int64_t first, const Call& call,
   for (size_t number = 0; number < graph_.inputs.size(); ++number) read_input(number, inputs[number], first, call);
   for (Step& step : steps_) run_step(step, call);
   for (size_t number = 0; number < results_.size(); ++number)
-    results_[number].copy(frame(call), outputs[number] + first * results_[number].elements());
+    if (outputs[number] != nullptr)
+      results_[number].copy(frame(call), outputs[number] + first * results_[number].elements());
 }
 
 Frame Network::frame(const Call& call) const {
@@ -247,7 +248,10 @@ void Network::read_input(size_t number, const Feed& feed, int64_t first, const C
     const int64_t count = std::min(each, pixels - pixel);
     float* place = to + image + pixel * channels;
     if (value.integer) {
-      if (!read_integers(count, feed.integers + from + pixel, most_tokens_[number], place)) good = false;
+      const bool known = feed.integers != nullptr
+                             ? read_integers(count, feed.integers + from + pixel, most_tokens_[number], place)
+                             : read_integers(count, feed.long_integers + from + pixel, most_tokens_[number], place);
+      if (!known) good = false;
     } else if (feed.floats == nullptr) {
       read_bytes(count, channels, feed.bytes + from + pixel * channels, mean_[number], std_[number], place);
     } else if (!read_floats(count, channels, feed.floats + from + pixel, pixels, place)) {

@@ -29,12 +29,13 @@ struct Images {
   int64_t count;
 };
 
-// An input of a network, `count` one after the other: float32 or, for whole numbers, int32 in the order of its axes; or
-// images of bytes (height, width, channels).
+// An input of a network, `count` one after the other: float32 or, for whole numbers, int32 or int64 in the order of its
+// axes; or images of bytes (height, width, channels). One of them is not null.
 struct Feed {
-  const float* floats;
-  const uint8_t* bytes;
-  const int32_t* integers;
+  const float* floats = nullptr;
+  const uint8_t* bytes = nullptr;
+  const int32_t* integers = nullptr;
+  const int64_t* long_integers = nullptr;
 };
 
 // The sizes of images.
@@ -90,7 +91,8 @@ class Network {
   // is not finite.
   void run(const Images& images, float* outputs);
 
-  // The same for any inputs and outputs, in the order of the ports; each output has the batch first.
+  // The same for any inputs and outputs, in the order of the ports; each output has the batch first, and where it is
+  // not wanted, a null pointer.
   void run(const Feed* inputs, int64_t count, float* const* outputs);
 
   // Runs and remembers the range of what each 8-bit layer sees: from then on that is its range for all images. After an
