@@ -154,7 +154,7 @@ def aligned(*inputs):
 
 
 def combine(node, tensors, x, y):
-    return getattr(np, node["function"])(*aligned(x, y))
+    return getattr(np, node["function"])(*aligned(x, y)).astype(np.float32)
 
 
 def reduce(node, tensors, x):
@@ -251,7 +251,11 @@ def attention(node, tensors, q, k, v, *mask):
 
 
 def embedding(node, tensors, x):
-    return tensors[node["weight"]][x]
+    return tensors[node["weight"]][np.clip(x, 0, node["count"] - 1).astype(int)]  # only real ones may be beyond it
+
+
+def number(node, tensors, x):
+    return x.astype(np.float32)
 
 
 OPERATIONS = {
@@ -260,7 +264,7 @@ OPERATIONS = {
         for each in (
             *(convolution, linear, affine, max_pool, average_pool, flatten, add, relu, concatenate, constant, function),
             *(combine, reduce, layer_norm, group_norm, softmax, reshape, transpose, expand, pad, spread, resize),
-            *(matmul, attention, embedding),
+            *(matmul, attention, embedding, number),
         )
     },
     "slice": part,

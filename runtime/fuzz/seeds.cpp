@@ -210,9 +210,15 @@ Parts transformer() {
   w.node("pad", "\"v17\"", list("before", "1,0") + "," + list("after", "1,2") + ",\"mode\":\"wrap\",\"value\":0");
   w.node("layer_norm", "\"v18\"", "\"axes\":2,\"center\":false,\"epsilon\":0.1");
   w.node("relu", "\"v19\"", "");
+  w.node("number", "\"tokens\"", "");
+  w.node("constant", "", list("sides", "5") + ",\"value\":" + w.floats("[5]", 5));
+  w.node("combine", "\"v22\",\"v21\"", "\"function\":\"less\"");
+  w.node("combine", "\"v21\",\"v23\"", "\"function\":\"equal\"");
+  w.node("combine", "\"v23\",\"v24\"", "\"function\":\"subtract\"");
+  w.node("embedding", "\"v25\"", "\"count\":2,\"width\":3,\"weight\":" + w.floats("[2,3]", 6));
   return w.parts("{\"name\":\"tokens\",\"shape\":[5],\"type\":\"integer\",\"mean\":null,\"std\":null},"
                  "{\"name\":\"mask\",\"shape\":[5,5],\"type\":\"float\",\"mean\":null,\"std\":null}",
-                 "{\"name\":\"out\",\"value\":\"v20\"}");
+                 "{\"name\":\"out\",\"value\":\"v20\"},{\"name\":\"places\",\"value\":\"v26\"}");
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ void spoil(Array& array, Random& random) {
 // Numbers that a network must refuse, or not.
 void spoil_numbers(Request& request, Random& random) {
   adaste_input& input = request.inputs[random() % request.inputs.size()];
-  if (input.bytes == 0) return;
+  if (input.bytes == 0 || input.data == nullptr) return;
   char* const data = const_cast<char*>(static_cast<const char*>(input.data));
   data[random() % input.bytes] ^= static_cast<char>(1U << (random() % 8));
 }

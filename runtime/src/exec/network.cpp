@@ -58,7 +58,7 @@ Network::Network(const uint8_t* bytes, size_t size, const Options& options) : op
     most_tokens_.push_back(largest);
   }
   for (const Node& node : graph_.nodes)
-    if (node.op == Op::embedding) {
+    if (node.op == Op::embedding && node.flag) {
       int& most = most_tokens_[static_cast<size_t>(node.inputs[0])];
       most = std::min(most, node.start);
     }
@@ -233,7 +233,7 @@ Frame Network::frame(const Call& call) const {
 void Network::read_input(size_t number, const Feed& feed, int64_t first, const Call& call) {
   profile::begin_step("input", nullptr);
   const Value& value = value_of(graph_.inputs[number]);
-  const bool map = value.shape.rank() == 3;
+  const bool map = is_map(value);
   const int64_t all = value.shape.elements();
   const int channels = map ? value.shape[0] : 1;
   const int64_t pixels = all / channels;

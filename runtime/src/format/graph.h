@@ -65,14 +65,15 @@ enum class Op {
   resize,
   matmul,
   attention,
-  embedding
+  embedding,
+  number
 };
 
 enum class Function {
   abs, elu, erf, exp, gelu, gelu_tanh, hardsigmoid, hardswish, leaky_relu, log, mish, reciprocal, rsqrt, sigmoid,
   silu, softplus, sqrt, tanh
 };
-enum class Combination { add, divide, maximum, minimum, multiply, subtract };
+enum class Combination { add, divide, equal, less, maximum, minimum, multiply, subtract };
 enum class Reduction { max, mean, min, sum };
 enum class Padding { constant, edge, reflect, wrap };
 
@@ -98,7 +99,7 @@ struct Node {
   std::vector<int> axes, before;       // axes, sides, step; `before` of a pad
   int axis = 0, start = 0, step = 1;   // of a slice; groups, count
   std::array<float, 2> steps{};        // of a resize
-  bool flag = false, corners = false;  // keep, center, causal or linear
+  bool flag = false, corners = false;  // keep, center, causal or linear; of an embedding: of whole numbers
   std::vector<float> numbers;          // of a constant or an embedding
 };
 
@@ -107,6 +108,9 @@ struct Value {
   bool integer = false;   // whole numbers, int32
   bool constant = false;  // the same for all inputs
 };
+
+// Images and what is like them; they lie in memory pixel by pixel.
+inline bool is_map(const Value& value) { return value.shape.rank() == 3 && !value.integer; }
 
 // An input or an output of the network.
 struct Port {

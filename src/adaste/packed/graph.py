@@ -9,7 +9,7 @@ from torch import Tensor
 
 from adaste.packed.nodes import LARGEST, OPERATIONS, Flatten, Linear, Node, Shape
 from adaste.packed.safetensors import check_text, shorten
-from adaste.packed.tensor_nodes import MOST_AXES, Embedding, Literal, Reshape
+from adaste.packed.tensor_nodes import MOST_AXES, Embedding, Literal, Number, Reshape
 
 INPUT = "input"
 """The name of the only input where nobody gives it another."""
@@ -174,8 +174,7 @@ class Graph:
                 for name in node.inputs:
                     if name not in shapes:
                         raise ValueError(f"its input {shorten(name)} is not computed before it")
-                    if (name in integers) != isinstance(node, Embedding):
-                        raise ValueError("whole numbers are for embeddings, and only these take them")
+                    _check_type(node, whole=name in integers)
                 if node.output in shapes:
                     raise ValueError(f"there is a value {shorten(node.output)} already")
                 shapes[node.output] = _check_size(node.shape([shapes[name] for name in node.inputs]))
@@ -210,6 +209,14 @@ class Graph:
         for result in self.results:
             if not check_text(result.name, "the name of an output"):
                 raise ValueError("the name of an output must not be empty")
+
+
+def _check_type(node: Node, *, whole: bool) -> None:
+    """Raise ValueError unless a node takes whole numbers, or real ones."""
+    if whole and not isinstance(node, Embedding | Number):
+        raise ValueError("whole numbers are for embeddings and for number, which makes them real")
+    if not whole and isinstance(node, Number):
+        raise ValueError("its input is real already")
 
 
 def _is_of_version_1(node: Node, shapes: dict[str, Shape]) -> bool:
@@ -287,16 +294,22 @@ class Builder:
     Attributes:
         nodes: The nodes so far.
         shapes: The shapes of all values by name.
+        integers: The inputs that are whole numbers.
+        whole: The values that are known to hold whole numbers.
+        truth: Those of them that are 0 for false or 1 for true.
         weights: The names of the parameters that are the weights of layers, by the outputs of these.
     """
 
     def __init__(self, inputs: Sequence[Input]) -> None:
+        self.whole: set[str] = set()
+        self.truth: set[str] = set()
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {given.name: given.shape for given in inputs}
         self.integers = {given.name for given in inputs if given.type == "integer"}
         self.weights: dict[str, str] = {}
         self._views: dict[tuple[str, Shape], str] = {}
         self._literals: dict[tuple[Shape, bytes], str] = {}
+        self._numbers: dict[str, str] = {}
 
     def new_name(self) -> str:
         """Return a name for the output of the next node."""
@@ -310,9 +323,8 @@ class Builder:
 
     def put(self, node: Node) -> Value:
         """Add a node, and return what it computes."""
-        integer = [name in self.integers for name in node.inputs]
-        if any(integer) != isinstance(node, Embedding):
-            raise ValueError("whole numbers are for embeddings: nothing else can be computed from them")
+        for name in node.inputs:
+            _check_type(node, whole=name in self.integers)
         shape = node.shape([self.shapes[name] for name in node.inputs])
         if len(shape) > MOST_AXES:
             raise ValueError(f"a value may have {MOST_AXES} axes, {shape} has more")
@@ -328,6 +340,16 @@ class Builder:
             name = self.new_name()
             self._literals[key] = self.put(Literal(inputs=(), output=name, sides=sides, value=numbers)).name
         return self._literals[key]
+
+    def real(self, value: Value) -> Value:
+        """Return a value as real numbers: whole ones of an input become such."""
+        if value.name not in self.integers:
+            return value
+        if value.name not in self._numbers:
+            node = Number(inputs=(value.name,), output=self.new_name())
+            self._numbers[value.name] = self.put(node).name
+            self.whole.add(self._numbers[value.name])
+        return Value(self._numbers[value.name], value.shape, value.batch, value.merged)
 
     def stand_in(self, shape: tuple[int, ...]) -> Value | Misfit:
         """Return what stands for a result, of this shape with the batch, that no node can compute.
@@ -347,8 +369,7 @@ class Builder:
             return value.name
         key = (value.name, value.shape)
         if key not in self._views:
-            if value.name in self.integers:
-                raise ValueError(f"whole numbers must keep their shape {shape}, not become {value.shape}")
+            value = self.real(value)
             output = self.new_name()
             flat = len(shape) == 3 and value.shape == (math.prod(shape),)
             node = (

@@ -106,6 +106,7 @@ class _Model:
     def __init__(self, graph: Graph) -> None:
         self._onnx, self.shapes = require_onnx(), graph.shapes()
         self.constants, self.batch = graph.constants(), graph.inputs[0].name
+        self.integers = {given.name for given in graph.inputs if given.type == "integer"}
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []
 

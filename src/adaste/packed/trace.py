@@ -22,7 +22,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
-from adaste.packed.aten import ADVICE, CALLS, SUPPORTED
+from adaste.packed.aten import ADVICE, CALLS, CASTS, OF_TRUTH, SUPPORTED, TAKE_WHOLE
 from adaste.packed.graph import (
     BATCH,
     INPUT,
@@ -269,9 +269,31 @@ class _Translator:
         if any(isinstance(leaf, Misfit) for leaf in tree_leaves((arguments, named))):
             return self._stand_in(node)  # that there is one was told before
         try:
-            return CALLS[node.target](self._builder, _by_name(node, arguments, named), _shape(node))
+            found = CALLS[node.target](self._builder, self._real(node, _by_name(node, arguments, named)), _shape(node))
+            return self._typed(found, node)
         except ValueError as error:
             return self._refuse(node, f": {error}", f": {error}")
+
+    def _real(self, node: fx.Node, arguments: Arguments) -> Arguments:
+        """Return arguments as real numbers; whole ones of an input stay so where a row of a table is looked up."""
+        if node.target in CASTS:
+            return {**arguments, "dtype": node.meta["val"].dtype}
+        if node.target in TAKE_WHOLE:
+            return arguments
+        kinds = {each.meta["val"].dtype for each in node.all_input_nodes if isinstance(each.meta.get("val"), Tensor)}
+        if node.target in OF_TRUTH and kinds != {torch.bool}:
+            raise ValueError(f"it must be of truth values (bool), got {', '.join(sorted(map(str, kinds)))}")
+        make = self._builder.real
+        real: Arguments = tree_map(lambda leaf: make(leaf) if isinstance(leaf, Value) else leaf, arguments)
+        return real
+
+    def _typed(self, found: Any, node: fx.Node) -> Any:
+        """Return a result, and remember whether it holds whole numbers, or the truth as 0 and 1."""
+        if isinstance(found, Value) and not node.meta["val"].dtype.is_floating_point:
+            self._builder.whole.add(found.name)
+            if node.meta["val"].dtype == torch.bool:
+                self._builder.truth.add(found.name)
+        return found
 
     def _part(self, node: fx.Node, results: Sequence[Any] | Misfit, place: int) -> Any:
         """Return one of the results of an operation; None stands for what no node computes, as indices of maxima."""
