@@ -172,14 +172,14 @@ def hardtanh(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 def clamp(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """Add aten.clamp, of ReLUs: min(x, c) = c - relu(c - x) and max(x, c) = c + relu(x - c).
 
-    Larger bounds would cost digits, and are compared.
+    Larger bounds would cost digits, and are compared; so are all where the network has small numbers.
     """
     value: Value = a["self"]
     low, high = a.get("min"), a.get("max")
     bounds = [bound for bound in (low, high) if bound is not None]
     if bounds != sorted(bounds) or not all(map(math.isfinite, bounds)):
         raise ValueError(f"the bounds of a clamp must rise and be finite, got {bounds}")
-    if max(map(abs, bounds)) > LARGEST_BOUND:
+    if builder.exact or max(map(abs, bounds)) > LARGEST_BOUND:
         for name, bound in (("maximum", low), ("minimum", high)):
             value = value if bound is None else put_combination(builder, name, value, bound)
         return value

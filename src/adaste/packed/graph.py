@@ -292,6 +292,7 @@ class Builder:
     """A list of nodes that grows.
 
     Attributes:
+        exact: Whether bounds are compared where sums and ReLUs would round small numbers away.
         nodes: The nodes so far.
         shapes: The shapes of all values by name.
         integers: The inputs that are whole numbers.
@@ -300,7 +301,8 @@ class Builder:
         weights: The names of the parameters that are the weights of layers, by the outputs of these.
     """
 
-    def __init__(self, inputs: Sequence[Input]) -> None:
+    def __init__(self, inputs: Sequence[Input], *, exact: bool = False) -> None:
+        self.exact = exact
         self.whole: set[str] = set()
         self.truth: set[str] = set()
         self.nodes: list[Node] = []

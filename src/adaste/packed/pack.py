@@ -197,7 +197,24 @@ def to_graph(
     float_layers: str | Iterable[str] = (),
 ) -> Graph:
     """Return the network that `pack` writes."""
-    traced = trace(model, example)
+    for exact in (False, True):
+        traced = trace(model, example, exact=exact)
+        graph = _to_graph(model, traced, classes, mean, std, recipe, float_layers)
+        difference = _find_difference(graph, traced)
+        if difference is None:
+            return graph
+    raise ValueError(f"the packed network would not compute what the model does: {difference}")
+
+
+def _to_graph(
+    model: nn.Module,
+    traced: Traced,
+    classes: Sequence[str] | None,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+    recipe: str | None,
+    float_layers: str | Iterable[str],
+) -> Graph:
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
     names = _other_names(model)
     outputs = tuple(output.value for output in traced.outputs)
@@ -208,7 +225,7 @@ def to_graph(
         mean=None if mean is None else tuple(map(float, mean)),
         std=None if std is None else tuple(map(float, std)),
     )
-    graph = Graph(
+    return Graph(
         inputs=(normalised, *more),
         classes=None if classes is None else tuple(classes),
         recipe=recipe,
@@ -216,8 +233,6 @@ def to_graph(
         nodes=nodes,
         results=tuple(replace(output, value=renamed[output.value]) for output in traced.outputs),
     )
-    _check(graph, traced)
-    return graph
 
 
 def _other_names(model: nn.Module) -> dict[str, list[str]]:
@@ -293,17 +308,18 @@ def _rename(traced: Traced, nodes: tuple[Node, ...]) -> tuple[tuple[Node, ...], 
 
 
 @torch.no_grad()
-def _check(graph: Graph, traced: Traced) -> None:
-    """Raise ValueError if the results differ: tracing can go wrong in unforeseen ways."""
+def _find_difference(graph: Graph, traced: Traced) -> str | None:
+    """Return how the results differ, None if they agree: tracing can go wrong in unforeseen ways."""
     found = PackedNetwork(graph)(**traced.example)
     if isinstance(found, Tensor):
         found = {traced.outputs[0].name: found}
     for name, wanted in traced.results.items():
         difference, size = (found[name] - wanted).abs().max().item(), wanted.abs().max().item()
         if not difference <= AGREEMENT * size:
-            raise ValueError(
-                f"the packed network would not compute what the model does: its {name} for the example differ by up to "
-                f"{difference:.3g}, the largest is {size:.3g}, and {AGREEMENT * size:.3g} is allowed. Models that were "
-                "not trained, or whose BatchNorm statistics do not fit, may enlarge errors of rounding as much: train "
-                "it, and pack it within optimizer.binarized(model, statistics_from=loader)"
+            return (
+                f"its {name} for the example differ by up to {difference:.3g}, the largest is {size:.3g}, and "
+                f"{AGREEMENT * size:.3g} is allowed. Models that were not trained, or whose BatchNorm statistics do not "
+                "fit, may enlarge errors of rounding as much: train it, and pack it within "
+                "optimizer.binarized(model, statistics_from=loader)"
             )
+    return None

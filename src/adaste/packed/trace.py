@@ -66,8 +66,11 @@ class Traced:
     results: dict[str, Tensor]
 
 
-def trace(model: nn.Module, example: Example) -> Traced:
-    """Return the trace of a model in evaluation mode, for inputs like `example`, each with the batch first."""
+def trace(model: nn.Module, example: Example, *, exact: bool = False) -> Traced:
+    """Return the trace of a model in evaluation mode, for inputs like `example`, each with the batch first.
+
+    With `exact` no form of an operation is chosen that version 1 has, but that rounds small numbers away.
+    """
     given = _name_inputs(model, example)
     with torch.no_grad(), _without_fast_path():
         network = _Results(copy.deepcopy(model).cpu(), None if not isinstance(example, Mapping) else tuple(given))
@@ -84,7 +87,7 @@ def trace(model: nn.Module, example: Example) -> Traced:
         )
         batch = tuple(value[:1].expand(BATCH, *value.shape[1:]).contiguous() for value in tensors.values())
         program = _export(network, batch)
-        builder = Builder(inputs)
+        builder = Builder(inputs, exact=exact)
         values = _Translator(program, builder, inputs).outputs()
     outputs = tuple(Output(name=name, value=value) for name, value in zip(results, values, strict=True))
     return Traced(inputs, tuple(builder.nodes), outputs, builder.weights, tensors, results)
