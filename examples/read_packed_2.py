@@ -271,8 +271,28 @@ OPERATIONS = {
 }
 
 
+def set_sizes(facts, inputs):
+    """Writes into the description what follows from the sizes of the inputs, where these are free."""
+    ports = {port["name"]: port for port in facts["inputs"]}
+    parts = {**ports, **{node["output"]: node for node in facts["nodes"]}}
+    free = {}
+    for size in facts["sizes"]:
+        name, _, place = size["at"]
+        if name in ports:
+            free[size["of"][0]] = (inputs[name].shape[place + 1] - size["plus"]) // size["times"]
+    for size in facts["sizes"]:
+        name, key, place = size["at"]
+        number = size["times"] * math.prod(free[each] for each in size["of"]) + size["plus"]
+        if place is None:
+            parts[name][key] = number
+        else:
+            parts[name][key][place] = number
+
+
 def run(facts, tensors, inputs):
     """All outputs by name, for arrays by the names of the inputs; images are normalised before."""
+    if "free" in facts:
+        set_sizes(facts, inputs)
     if facts["version"] == 1:
         facts = {**facts, "outputs": [{"name": "logits", "value": facts["output"]}]}
     values = dict(inputs)

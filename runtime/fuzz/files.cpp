@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "exec/network.h"
+#include "exec/sizes.h"
 #include "seeds.h"
 
 namespace {
@@ -219,6 +219,21 @@ void run_once(Random& random, adaste::Network& network, int64_t count, bool int8
   if (int8) network.calibrate(feeds.data(), count);
 }
 
+// Shapes of inputs for free sizes that are random.
+std::vector<std::vector<int64_t>> random_shapes(Random& random, const adaste::Networks& networks) {
+  std::vector<int64_t> sizes;
+  for (const int most : networks.free().most) sizes.push_back(1 + static_cast<int64_t>(below(random, static_cast<size_t>(most))));
+  std::vector<std::vector<int64_t>> shapes;
+  for (const adaste::Port& port : networks.largest().input_ports()) {
+    const std::vector<int>& sides = networks.largest().value_of(port).shape.sides;
+    shapes.emplace_back(sides.begin(), sides.end());
+    for (const adaste::FreeSizes::Rule& rule : networks.free().rules)
+      if (rule.name == port.name)
+        shapes.back()[static_cast<size_t>(rule.place)] = rule.times * sizes[static_cast<size_t>(rule.of[0])] + rule.plus;
+  }
+  return shapes;
+}
+
 void load_and_run(uint64_t seed, const std::string& file) {
   Random random(seed + 1);
   adaste::Options options;
@@ -227,9 +242,14 @@ void load_and_run(uint64_t seed, const std::string& file) {
   options.limits = small_limits();
   // A copy of exactly its size, so that a sanitizer sees every read beyond it.
   const std::vector<uint8_t> bytes(file.begin(), file.end());
-  adaste::Network network(bytes.data(), bytes.size(), options);
-  static_cast<void>(network.nodes());
-  for (const int64_t count : {int64_t{1}, int64_t{3}}) run_once(random, network, count, options.int8);
+  adaste::Networks networks(bytes.data(), bytes.size(), options);
+  static_cast<void>(networks.largest().nodes());
+  for (const int64_t count : {int64_t{1}, int64_t{3}}) run_once(random, networks.largest(), count, options.int8);
+  if (networks.free().names.empty()) return;
+  for (int i = 0; i < 3; ++i) {
+    const auto network = networks.at(random_shapes(random, networks));
+    run_once(random, *network, 2, false);
+  }
 }
 
 // A message without its names and numbers: what kind of refusal it was.

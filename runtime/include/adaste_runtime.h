@@ -50,7 +50,8 @@ ADASTE_API adaste_network* adaste_load_memory(const void* bytes, size_t size, in
 ADASTE_API void adaste_free(adaste_network* network);
 
 /* An input or output. The name is the network's and valid until that is freed. The batch is the first dimension; a size
- * is ADASTE_ANY_SIZE where the caller chooses it, as that of the batch. The types of descriptions are float32 and int64. */
+ * is ADASTE_ANY_SIZE where the caller chooses it, as that of the batch. The types of descriptions are float32 and
+ * int64. */
 #define ADASTE_FLOAT32 1
 #define ADASTE_INT64 2
 #define ADASTE_INT32 3
@@ -85,9 +86,15 @@ typedef struct adaste_output {
   size_t bytes;
 } adaste_output;
 
+/* Writes the descriptions of outputs, as many as there are, for these inputs, whose data may be NULL: their sizes
+ * follow from the batch and the free sizes of the inputs. 0, or -1 on failure. */
+ADASTE_API int adaste_describe_outputs_for(adaste_network* network, const adaste_input* inputs, int input_count,
+                                           adaste_tensor* outputs, int output_count);
+
 /* Computes outputs from inputs; 0, or -1 on failure. They are told apart by name, and may be in any order: every input
  * once, and those outputs that are wanted. All have the same batch; where it is 0, data may be NULL. Real numbers that
- * are not finite and whole numbers that the network does not know are failures. */
+ * are not finite and whole numbers that the network does not know are failures. A network plans its memory when it meets
+ * inputs of a size, and keeps the plans for the largest size and for four others. */
 ADASTE_API int adaste_run_tensors(adaste_network* network, const adaste_input* inputs, int input_count,
                                   const adaste_output* outputs, int output_count);
 

@@ -22,8 +22,8 @@ adaste_network* loaded(const uint8_t* bytes, size_t size, int threads, int int8)
 // The network of a function for images: all but those that describe inputs and outputs.
 const adaste::Network& image_network(const adaste_network* network) {
   require_given(network, "network");
-  adaste::require_image_to_vector(network->network.signature());
-  return network->network;
+  adaste::require_image_to_vector(network->networks.signature());
+  return network->networks.largest();
 }
 
 void require_among(int number, size_t count, const char* kind) {
@@ -37,7 +37,7 @@ int describe(const adaste_network* network, Tensors tensors, const char* kind, i
   return guarded(-1, [&] {
     require_given(network, "network");
     require_given(to, "description");
-    const std::vector<adaste::TensorFacts>& all = network->network.signature().*tensors;
+    const std::vector<adaste::TensorFacts>& all = network->networks.signature().*tensors;
     require_among(number, all.size(), kind);
     const adaste::TensorFacts& facts = all[static_cast<size_t>(number)];
     constexpr size_t most = ADASTE_MOST_DIMENSIONS;
@@ -53,17 +53,17 @@ int describe(const adaste_network* network, Tensors tensors, const char* kind, i
 int count(const adaste_network* network, Tensors tensors) {
   return guarded(-1, [&] {
     require_given(network, "network");
-    return static_cast<int>((network->network.signature().*tensors).size());
+    return static_cast<int>((network->networks.signature().*tensors).size());
   });
 }
 
 int write_normalisation(const adaste_network& network, int number, float* mean, float* std, int channels) {
   require_given(mean, "array of means");
   require_given(std, "array of standard deviations");
-  const std::vector<adaste::Port>& ports = network.network.input_ports();
+  const std::vector<adaste::Port>& ports = network.networks.largest().input_ports();
   require_among(number, ports.size(), "input");
   const adaste::Port& port = ports[static_cast<size_t>(number)];
-  const adaste::Shape& shape = network.network.value_of(port).shape;
+  const adaste::Shape& shape = network.networks.largest().value_of(port).shape;
   adaste::require(shape.rank() == 3, "'", port.name, "' has no images, which are what is normalised");
   adaste::require(channels == shape[0], "the arrays must have one number for each of ", shape[0], " channels, got ",
                   channels);
@@ -85,7 +85,7 @@ int run(adaste_network* network, const float* floats, const uint8_t* bytes, size
   return guarded(-1, [&] {
     const int64_t checked = checked_count(network, floats != nullptr ? floats : static_cast<const void*>(bytes), count);
     if (checked != 0) require_given(outputs, "array of outputs");
-    network->network.run({floats, bytes, checked}, outputs);
+    network->networks.largest().run({floats, bytes, checked}, outputs);
     return 0;
   });
 }
@@ -186,8 +186,9 @@ int adaste_run_bytes(adaste_network* network, const uint8_t* images, size_t coun
 
 int adaste_calibrate(adaste_network* network, const float* images, size_t count) {
   return guarded(-1, [&] {
+    const adaste::Feed feed{images};
     const int64_t checked = checked_count(network, images, count);
-    network->network.calibrate({images, nullptr, checked});
+    network->networks.calibrate(&feed, checked);
     return 0;
   });
 }

@@ -7,10 +7,10 @@
 
 #include "adaste_runtime.h"
 #include "base/error.h"
-#include "exec/network.h"
+#include "exec/sizes.h"
 
 struct adaste_network {
-  adaste::Network network;
+  adaste::Networks networks;
 };
 
 namespace adaste::c {

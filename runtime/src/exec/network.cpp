@@ -46,11 +46,12 @@ Epilogue epilogue_of(const Node& node, const float* residual) {
 
 }  // namespace
 
-Network::Network(const uint8_t* bytes, size_t size, const Options& options) : options_(options) {
+Network::Network(const uint8_t* bytes, size_t size, const Options& options, const std::vector<int>* sizes)
+    : options_(options) {
   require(options.threads >= 0 && options.threads <= most_threads, "threads must be 1 to ", most_threads,
           ", or 0 for one on each physical core, got ", options.threads);
   if (options.threads == 0) options_.threads = std::min(usable_cores(), most_threads);
-  graph_ = read_graph(bytes, size, options_.limits);
+  graph_ = read_graph(bytes, size, options_.limits, sizes);
   signature_ = signature_of(graph_);
   for (const Port& port : graph_.inputs) {
     mean_.emplace_back(port.mean.begin(), port.mean.end());
@@ -73,7 +74,7 @@ Network::Network(const uint8_t* bytes, size_t size, const Options& options) : op
   check_memory();
   choose_kernels();
   prepare_weights();
-  workers_ = std::make_unique<Workers>(options_.threads);
+  workers_ = options.workers != nullptr ? options.workers : std::make_shared<Workers>(options_.threads);
   places_ = std::vector<Place>(static_cast<size_t>(workers_->turns()));
   for (int i = 1; i < options_.threads; ++i) helper_scratch_.emplace_back(thread_scratch_);
 }

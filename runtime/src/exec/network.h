@@ -20,6 +20,7 @@ struct Options {
   int threads = 1;    // 0: the physical cores that the process may use
   bool int8 = false;  // one-bit layers take 8-bit activations
   Limits limits{};
+  std::shared_ptr<Workers> workers = nullptr;  // of another network, for all of them; else it has its own
 };
 
 // A batch of images: float32 (count, channels, height, width), normalised; or uint8 (count, height, width, channels).
@@ -57,12 +58,15 @@ struct NodeFacts {
 class Network {
  public:
   // From the bytes of a file, which are not needed afterwards.
-  Network(const uint8_t* bytes, size_t size, const Options& options);
+  // `sizes` are free ones of the file; without them they are the largest.
+  Network(const uint8_t* bytes, size_t size, const Options& options, const std::vector<int>* sizes = nullptr);
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
   // What it takes and what it gives, in the order of the file.
   const Signature& signature() const { return signature_; }
+  const Graph& graph() const { return graph_; }
+  const std::shared_ptr<Workers>& workers() const { return workers_; }
   const std::vector<Port>& input_ports() const { return graph_.inputs; }
   const std::vector<Port>& output_ports() const { return graph_.outputs; }
   const Value& value_of(const Port& port) const { return graph_.values[static_cast<size_t>(port.value)]; }
@@ -159,7 +163,7 @@ class Network {
   std::vector<Place> places_;           // of every turn
   size_t thread_scratch_ = 0;           // bytes that kernels need for each thread, at most
   std::vector<Memory> helper_scratch_;  // of every thread but the callers'
-  std::unique_ptr<Workers> workers_;
+  std::shared_ptr<Workers> workers_;
   bool calibrating_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "format/free_sizes.h"
 #include "kernels/contract.h"
 
 namespace adaste {
@@ -127,9 +128,10 @@ struct Graph {
   std::vector<std::string> names;
   std::vector<Node> nodes;
   std::vector<Port> inputs, outputs;
+  FreeSizes free;
 };
 
-// The network in a file's bytes, to which weights in its nodes point.
-Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits);
+// The network in a file's bytes, to which weights in its nodes point; for some of its free sizes, or for the largest.
+Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits, const std::vector<int>* sizes = nullptr);
 
 }  // namespace adaste

@@ -294,7 +294,7 @@ def _channels(builder: Builder, x: Value, numbers: Array) -> Callable[..., Value
     """
     if numbers.size == 1:
         stored = builder.shapes[x.name]
-        if len(stored) not in (1, 3) or _is_of_linear(builder, x.name):
+        if builder.sized or len(stored) not in (1, 3) or _is_of_linear(builder, x.name):
             return None
         whole = Value(x.name, stored)
         return lambda scale, shift: _alike(put_affine(builder, whole, _all(scale, stored), _all(shift, stored)), x)

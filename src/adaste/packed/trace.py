@@ -66,12 +66,13 @@ class Traced:
     results: dict[str, Tensor]
 
 
-def trace(model: nn.Module, example: Example, *, exact: bool = False) -> Traced:
+def trace(model: nn.Module, example: Example, *, exact: bool = False, sized: bool = False) -> Traced:
     """Return the trace of a model in evaluation mode, for inputs like `example`, each with the batch first.
 
-    With `exact` no form of an operation is chosen that version 1 has, but that rounds small numbers away.
+    With `exact` no form of an operation is chosen that version 1 has, but that rounds small numbers away; with `sized`
+    none that holds a number for each place of a side that may be free.
     """
-    given = _name_inputs(model, example)
+    given = name_inputs(model, example)
     with torch.no_grad(), _without_fast_path():
         network = _Results(copy.deepcopy(model).cpu(), None if not isinstance(example, Mapping) else tuple(given))
         network = network.float().eval()
@@ -87,7 +88,7 @@ def trace(model: nn.Module, example: Example, *, exact: bool = False) -> Traced:
         )
         batch = tuple(value[:1].expand(BATCH, *value.shape[1:]).contiguous() for value in tensors.values())
         program = _export(network, batch)
-        builder = Builder(inputs, exact=exact)
+        builder = Builder(inputs, exact=exact, sized=sized)
         values = _Translator(program, builder, inputs).outputs()
     outputs = tuple(Output(name=name, value=value) for name, value in zip(results, values, strict=True))
     return Traced(inputs, tuple(builder.nodes), outputs, builder.weights, tensors, results)
@@ -104,7 +105,7 @@ def _without_fast_path() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _name_inputs(model: nn.Module, example: Any) -> dict[str, Tensor]:
+def name_inputs(model: nn.Module, example: Any) -> dict[str, Tensor]:
     """Return the tensors of an example by name: the parameters of `forward` for those given by place."""
     if isinstance(example, Tensor):
         named = {INPUT: example}
