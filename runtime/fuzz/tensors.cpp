@@ -43,7 +43,8 @@ size_t count_of(const adaste_tensor& tensor) {
 adaste_input input_for(adaste_tensor tensor, int64_t batch, Random& random, Request& request) {
   tensor.shape[0] = batch;
   for (int i = 1; i < tensor.dimensions; ++i)  // of the seed with free sizes: 8 or 4, 6 and 5
-    if (tensor.shape[i] == ADASTE_ANY_SIZE) tensor.shape[i] = tensor.dimensions == 2 ? 5 : i == 2 ? 8 - 4 * (batch % 2) : 6;
+    if (tensor.shape[i] == ADASTE_ANY_SIZE)
+      tensor.shape[i] = tensor.dimensions == 2 ? 5 : i == 2 ? 8 - 4 * (batch % 2) : 6;
   if (tensor.type == ADASTE_INT64 && random() % 2 == 0) tensor.type = ADASTE_INT32;
   if (tensor.type == ADASTE_FLOAT32 && tensor.dimensions == 4 && random() % 2 == 0) {
     const int64_t channels = tensor.shape[1];

@@ -103,8 +103,8 @@ std::string FreeSizes::described(const std::vector<int>& sizes) const {
 }
 
 Signature free_signature(const uint8_t* bytes, size_t size, const Limits& limits, const Graph& graph) {
-  const Signature largest = signature_of(graph);
-  Signature result = largest;
+  const Signature whole = signature_of(graph);
+  Signature result = whole;
   for (size_t i = 0; i < graph.free.names.size(); ++i) {  // what is smaller with one of the sizes
     std::vector<int> sizes = graph.free.most;
     sizes[i] = (sizes[i] + 1) / 2;
@@ -114,8 +114,8 @@ Signature free_signature(const uint8_t* bytes, size_t size, const Limits& limits
         for (size_t axis = 1; axis < all[port].shape.size(); ++axis)
           if (all[port].shape[axis] != smaller[port].shape[axis]) to[port].shape[axis] = any_size;
     };
-    loosen(largest.inputs, other.inputs, result.inputs);
-    loosen(largest.outputs, other.outputs, result.outputs);
+    loosen(whole.inputs, other.inputs, result.inputs);
+    loosen(whole.outputs, other.outputs, result.outputs);
   }
   return result;
 }
