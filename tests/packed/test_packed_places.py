@@ -60,6 +60,11 @@ OF_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
     "a shifted product": lambda x: torch.baddbmm(
         x[:, 0], x[:, 1], x[:, 1].transpose(1, 2) @ x[:, 0], beta=0.5, alpha=2
     ),
+    "scores by an einsum": lambda x: torch.einsum("b c i d, b c j d -> b c i j", x, x * 2),
+    "values by an einsum": lambda x: torch.einsum("bcij,bcik->bkcj", x, x + 1),
+    "weights in an einsum": lambda x: torch.einsum("bchw,wo->bcho", x, TABLE[: x.shape[3]].sign()),
+    "a sum with a product": lambda x: torch.addcmul(x, x.relu(), x[:, :1], value=0.5),
+    "a shift with a scale": lambda x: torch.addcmul(TABLE[0, :1], x, TABLE[1, :1]),
     "constant queries": lambda x: F.scaled_dot_product_attention(TABLE[:3, :2].expand(1, 1, 3, 2), x[..., :2], x),
     "keys of one head": lambda x: F.scaled_dot_product_attention(x, x[:, :1], x[:, :1]),
     "a mask of attention": lambda x: F.scaled_dot_product_attention(x, x, x, seen_columns(x)),
@@ -132,6 +137,9 @@ def test_computations_on_tokens_are_those_of_torch(name: str, count: int) -> Non
         ),
         (lambda x: F.unfold(x, 3, padding=1), "side by side and cover the map"),
         (lambda x: F.fold(F.unfold(x, 2, stride=2), (4, 6), 2, stride=2, padding=0)[:, :, ::3].cumprod(1), "cumprod"),
+        (lambda x: torch.einsum("bchw->bhw", x), "an einsum must be a product of two tensors"),
+        (lambda x: torch.einsum("bchw,bchw->bch", x, x).cumprod(1), "cumprod"),
+        (lambda x: torch.einsum("bchw,bcij->bij", x, x), "whose letters are all in the result or in both"),
         (lambda x: x.flatten(1).repeat(1, 200).cumsum(1), "may have 4096 places"),
     ],
 )

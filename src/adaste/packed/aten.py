@@ -111,6 +111,8 @@ _ARITHMETIC: dict[Any, Call] = {
     _aten.bmm.default: tensors.product,
     _aten.matmul.default: tensors.product,
     _aten.baddbmm.default: tensors.shifted_batch_product,
+    _aten.einsum.default: tensors.einsum,
+    _aten.addcmul.default: tensors.sum_with_product,
     _aten.cumsum.default: tensors.cumulative_sum,
     _aten.mean.dim: layers.reduction("mean"),
     _aten.sum.dim_IntList: layers.reduction("sum"),

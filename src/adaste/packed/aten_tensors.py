@@ -574,6 +574,62 @@ def _require_tiles(a: Arguments, shape: tuple[int, ...]) -> tuple[int, int]:
     return kernel
 
 
+def einsum(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.einsum of two tensors: a product of matrices, whose dimensions are put in order before and after."""
+    equation, tensors = a["equation"].replace(" ", ""), a["tensors"]
+    terms, _, wanted = equation.partition("->")
+    first, _, second = terms.partition(",")
+    letters = first + second + wanted
+    sums = set(first) & set(second) - set(wanted)
+    plain = len(tensors) == 2 and "->" in equation and "," in terms and letters.isalpha()
+    if (
+        not plain
+        or any(len(set(term)) < len(term) for term in (first, second, wanted))
+        or set(terms) - {","} - sums != {*wanted}
+    ):
+        raise ValueError(
+            "an einsum must be a product of two tensors, whose letters are all in the result or in both, got "
+            f"{equation}"
+        )
+    both_have = [letter for letter in wanted if letter in first and letter in second]
+    left = [letter for letter in wanted if letter in first and letter not in second]
+    right = [letter for letter in wanted if letter in second and letter not in first]
+    inner = [letter for letter in first if letter in sums]
+    sides: dict[str, int] = {}
+    for term, tensor in zip((first, second), tensors, strict=True):
+        sides |= dict(
+            zip(term, tensor.torch_shape() if isinstance(tensor, Value) else tensor.tensor.shape, strict=True)
+        )
+
+    def size(group: list[str]) -> int:
+        return math.prod(sides[letter] for letter in group)
+
+    def matrices(term: str, tensor: Value | Constant, *groups: list[str]) -> Value | Constant:
+        order = [term.index(letter) for group in (both_have, *groups) for letter in group]
+        whole = (*(sides[letter] for letter in both_have), *map(size, groups))
+        if isinstance(tensor, Constant):
+            return Constant(tensor.tensor.permute(order).reshape(whole), tensor.name)
+        return view_of(permute(builder, {"self": tensor, "dims": order}, whole), whole)
+
+    found = product(
+        builder,
+        {"self": matrices(first, tensors[0], left, inner), "mat2": matrices(second, tensors[1], inner, right)},
+        (),
+    )
+    made = [*both_have, *left, *right]
+    apart = view_of(found, tuple(sides[letter] for letter in made))
+    return permute(builder, {"self": apart, "dims": [made.index(letter) for letter in wanted]}, shape)
+
+
+def sum_with_product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.addcmul: z + factor x y."""
+    x, y = a["tensor1"], a["tensor2"]
+    if isinstance(x, Constant) and isinstance(y, Constant):
+        found: Any = Constant(x.tensor * y.tensor * a["value"], x.name)
+        return put_combination(builder, "add", a["self"], found)
+    return put_combination(builder, "add", a["self"], put_combination(builder, "multiply", x, y), a["value"])
+
+
 def shifted_batch_product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """Add aten.baddbmm: beta z + alpha x y."""
     found = product(builder, {"self": a["batch1"], "mat2": a["batch2"]}, shape)
