@@ -1,7 +1,9 @@
 """Networks whose inputs decide on sizes: each is planned, some plans are kept, and every broken rule is refused."""
 
 import ctypes
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import adaste_runtime
 import numpy as np
@@ -110,6 +112,29 @@ def test_few_plans_are_kept():
             for b in range(1, 6):
                 net(*inputs(a, b, 8))
     assert net.memory_bytes <= 5 * one.memory_bytes
+
+
+STATISTICS = Path("/proc/self/statm")
+
+
+def held_bytes():
+    return int(STATISTICS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not STATISTICS.exists(), reason="the memory of a process is asked for as Linux has it")
+def test_plans_share_tables_and_weights():
+    packing = Packing2(t=("integer", 16))
+    packing.node("embedding", ["t"], count=2**18, width=32, weight=np.zeros((2**18, 32), np.float32))
+    packing.linear(np.ones((2**18, 32), np.float32))
+    packing.node("reduce", function="mean", axes=[1], keep=False)
+    packing.facts.update(free={"length": 16}, sizes=[rule(("t", "shape", 0), ["length"])])
+    net = adaste_runtime.load_bytes(packing.content())
+    net(np.zeros((1, 16), np.int32))
+    before = held_bytes()
+    for length in range(1, 6):
+        net(np.zeros((1, length), np.int32))
+    table = 4 * 32 * 2**18
+    assert held_bytes() - before < table  # four plans with weights of their own would need eight times that
 
 
 def test_a_copy_of_a_network_takes_all_sizes():

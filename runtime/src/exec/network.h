@@ -16,11 +16,13 @@
 
 namespace adaste {
 
+class Network;
+
 struct Options {
   int threads = 1;    // 0: the physical cores that the process may use
   bool int8 = false;  // one-bit layers take 8-bit activations
   Limits limits{};
-  std::shared_ptr<Workers> workers = nullptr;  // of another network, for all of them; else it has its own
+  const Network* other = nullptr;  // of the same file with other sizes, which shares its workers and weights
 };
 
 // A batch of images: float32 (count, channels, height, width), normalised; or uint8 (count, height, width, channels).
@@ -66,7 +68,6 @@ class Network {
   // What it takes and what it gives, in the order of the file.
   const Signature& signature() const { return signature_; }
   const Graph& graph() const { return graph_; }
-  const std::shared_ptr<Workers>& workers() const { return workers_; }
   const std::vector<Port>& input_ports() const { return graph_.inputs; }
   const std::vector<Port>& output_ports() const { return graph_.outputs; }
   const Value& value_of(const Port& port) const { return graph_.values[static_cast<size_t>(port.value)]; }
@@ -117,7 +118,7 @@ class Network {
     const Action* action;
     const ConvKernel* kernel;
     std::unique_ptr<Operation> operation;
-    Memory weights;
+    std::shared_ptr<Memory> weights;
     Quantisation quantisation;
     float low, high;  // the range seen while calibrating
   };
@@ -136,6 +137,8 @@ class Network {
 
   void choose_kernels();
   void prepare_weights();
+  void share_numbers(const Network& other);
+  void share_weights(Step& step, size_t bytes) const;
   void check_memory() const;
   size_t thread_scratch_of(const Step& step) const;
   size_t most_thread_scratch() const;

@@ -606,7 +606,7 @@ class Embedding : public Operation {
           std::memcpy(&token, tokens + place, sizeof token);
         else if (tokens[place] > 0.0F)  // not for NaN
           token = tokens[place] < static_cast<float>(node_.start) ? static_cast<int32_t>(tokens[place]) : node_.start - 1;
-        std::memcpy(frame.place(output_, image) + place * width, node_.numbers.data() + token * width,
+        std::memcpy(frame.place(output_, image) + place * width, node_.numbers->data() + token * width,
                     static_cast<size_t>(width) * sizeof(float));
       }
     });

@@ -31,7 +31,7 @@ class Programmer {
       case Op::slice:
       case Op::expand: return seen(node, shape);
       case Op::constant: {
-        View view{shape, rows(shape), 0, -1, node.numbers.data()};
+        View view{shape, rows(shape), 0, -1, node.numbers->data()};
         return view;
       }
       case Op::convolution: return convolved(node, shape);

@@ -12,7 +12,7 @@ Networks::Networks(const uint8_t* bytes, size_t size, const Options& options)
       signature_(free_signature(bytes, size, options.limits, largest_->graph())) {
   if (free().names.empty()) return;
   bytes_.assign(bytes, bytes + size);
-  options_.workers = largest_->workers();
+  options_.other = largest_.get();
 }
 
 std::shared_ptr<Network> Networks::make(const std::vector<int>& sizes) const {

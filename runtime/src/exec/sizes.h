@@ -12,7 +12,8 @@ namespace adaste {
 
 class Networks {
  public:
-  // How many sizes are kept beside the largest: each has its own plan, memory and prepared weights.
+  // How many sizes are kept beside the largest: each has its own plan and memory. They share workers and weights, but
+  // for those that a kernel orders in another way.
   static constexpr size_t most_kept = 4;
 
   // As a Network. The bytes are kept where sizes are free.

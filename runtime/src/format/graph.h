@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -101,7 +102,7 @@ struct Node {
   int axis = 0, start = 0, step = 1;   // of a slice; groups, count
   std::array<float, 2> steps{};        // of a resize
   bool flag = false, corners = false;  // keep, center, causal or linear; of an embedding: of whole numbers
-  std::vector<float> numbers;          // of a constant or an embedding
+  std::shared_ptr<const std::vector<float>> numbers;  // of a constant or an embedding
 };
 
 struct Value {
