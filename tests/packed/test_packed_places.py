@@ -60,6 +60,7 @@ OF_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
     "a shifted product": lambda x: torch.baddbmm(
         x[:, 0], x[:, 1], x[:, 1].transpose(1, 2) @ x[:, 0], beta=0.5, alpha=2
     ),
+    "other axes": lambda x: x.swapaxes(1, -1) + x.swapdims(2, 1).swapaxes(1, 2).swapaxes(3, 1),
     "scores by an einsum": lambda x: torch.einsum("b c i d, b c j d -> b c i j", x, x * 2),
     "values by an einsum": lambda x: torch.einsum("bcij,bcik->bkcj", x, x + 1),
     "weights in an einsum": lambda x: torch.einsum("bchw,wo->bcho", x, TABLE[: x.shape[3]].sign()),

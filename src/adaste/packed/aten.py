@@ -171,6 +171,8 @@ _SHAPES: dict[Any, Call] = {
     _aten.permute.default: tensors.permute,
     _aten.transpose.int: tensors.transpose,
     _aten.t.default: tensors.transpose,
+    _aten.swapaxes.default: tensors.transpose,
+    _aten.swapdims.default: tensors.transpose,
     _aten.expand.default: tensors.expand,
     _aten.expand_as.default: tensors.expand,
     _aten.repeat.default: tensors.repeat,
