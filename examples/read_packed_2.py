@@ -154,7 +154,7 @@ def aligned(*inputs):
 
 
 def combine(node, tensors, x, y):
-    return getattr(np, node["function"])(*aligned(x, y))
+    return getattr(np, node["function"])(*aligned(x, y)).astype(np.float32)
 
 
 def reduce(node, tensors, x):
@@ -251,7 +251,11 @@ def attention(node, tensors, q, k, v, *mask):
 
 
 def embedding(node, tensors, x):
-    return tensors[node["weight"]][x]
+    return tensors[node["weight"]][np.clip(x, 0, node["count"] - 1).astype(int)]  # only real ones may be beyond it
+
+
+def number(node, tensors, x):
+    return x.astype(np.float32)
 
 
 OPERATIONS = {
@@ -260,15 +264,35 @@ OPERATIONS = {
         for each in (
             *(convolution, linear, affine, max_pool, average_pool, flatten, add, relu, concatenate, constant, function),
             *(combine, reduce, layer_norm, group_norm, softmax, reshape, transpose, expand, pad, spread, resize),
-            *(matmul, attention, embedding),
+            *(matmul, attention, embedding, number),
         )
     },
     "slice": part,
 }
 
 
+def set_sizes(facts, inputs):
+    """Writes into the description what follows from the sizes of the inputs, where these are free."""
+    ports = {port["name"]: port for port in facts["inputs"]}
+    parts = {**ports, **{node["output"]: node for node in facts["nodes"]}}
+    free = {}
+    for size in facts["sizes"]:
+        name, _, place = size["at"]
+        if name in ports:
+            free[size["of"][0]] = (inputs[name].shape[place + 1] - size["plus"]) // size["times"]
+    for size in facts["sizes"]:
+        name, key, place = size["at"]
+        number = size["times"] * math.prod(free[each] for each in size["of"]) + size["plus"]
+        if place is None:
+            parts[name][key] = number
+        else:
+            parts[name][key][place] = number
+
+
 def run(facts, tensors, inputs):
     """All outputs by name, for arrays by the names of the inputs; images are normalised before."""
+    if "free" in facts:
+        set_sizes(facts, inputs)
     if facts["version"] == 1:
         facts = {**facts, "outputs": [{"name": "logits", "value": facts["output"]}]}
     values = dict(inputs)

@@ -3,13 +3,13 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-add_library(adaste_shared SHARED src/api/c.cpp)
+add_library(adaste_shared SHARED src/api/c.cpp src/api/tensors.cpp)
 target_link_libraries(adaste_shared PRIVATE adaste_core)
 set_target_properties(adaste_shared PROPERTIES
   OUTPUT_NAME adaste_runtime EXPORT_NAME shared VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 target_compile_definitions(adaste_shared PRIVATE ADASTE_BUILDS_DLL)
 
-add_library(adaste_static STATIC src/api/c.cpp $<TARGET_OBJECTS:adaste_core>)
+add_library(adaste_static STATIC src/api/c.cpp src/api/tensors.cpp $<TARGET_OBJECTS:adaste_core>)
 set_target_properties(adaste_static PROPERTIES EXPORT_NAME static)
 if(NOT WIN32)  # where the shared library has a file libadaste_runtime.a or adaste_runtime.lib as well
   set_target_properties(adaste_static PROPERTIES OUTPUT_NAME adaste_runtime)

@@ -85,12 +85,17 @@ class Writer {
   std::string last() const { return value(values_ - 1); }
   static std::string value(size_t which) { return "\"v" + number(which) + "\""; }
 
-  // Of version 2: the inputs and outputs as JSON.
-  Parts parts(const std::string& inputs, const std::string& outputs) const {
+  // A number that follows from free sizes.
+  static std::string rule(const std::string& at, const std::string& of, const char* times, const char* plus) {
+    return "{\"at\":[" + at + "],\"of\":[" + of + "],\"times\":" + times + ",\"plus\":" + plus + "}";
+  }
+
+  // Of version 2: the inputs and outputs as JSON, and more keys.
+  Parts parts_2(const std::string& inputs, const std::string& outputs, const std::string& more = "") const {
     const std::string description =
         "{\"format\":\"adaste-packed\",\"version\":2,\"bit_order\":\"little\",\"inputs\":[" + inputs +
         "],\"classes\":null,\"recipe\":null,\"producer\":\"fuzz\",\"nodes\":[" + nodes_ + "],\"outputs\":[" + outputs +
-        "]}";
+        "]" + more + "}";
     return {description, entries_, data_};
   }
 
@@ -180,7 +185,7 @@ Parts segmenter() {
   w.node("reshape", "\"v16\"", list("sides", "14,15"));
   w.node("slice", "\"v17\"", "\"axis\":1,\"start\":2,\"count\":4,\"step\":3");
   w.node("reduce", "\"v18\"", "\"function\":\"max\"," + list("axes", "1") + ",\"keep\":false");
-  return w.parts("{\"name\":\"x\",\"shape\":[3,7,6],\"type\":\"float\",\"mean\":[0.5,0.25,0.5],\"std\":[1,2,3]}",
+  return w.parts_2("{\"name\":\"x\",\"shape\":[3,7,6],\"type\":\"float\",\"mean\":[0.5,0.25,0.5],\"std\":[1,2,3]}",
                  "{\"name\":\"map\",\"value\":\"v14\"},{\"name\":\"rows\",\"value\":\"v19\"}");
 }
 
@@ -210,9 +215,45 @@ Parts transformer() {
   w.node("pad", "\"v17\"", list("before", "1,0") + "," + list("after", "1,2") + ",\"mode\":\"wrap\",\"value\":0");
   w.node("layer_norm", "\"v18\"", "\"axes\":2,\"center\":false,\"epsilon\":0.1");
   w.node("relu", "\"v19\"", "");
-  return w.parts("{\"name\":\"tokens\",\"shape\":[5],\"type\":\"integer\",\"mean\":null,\"std\":null},"
+  w.node("number", "\"tokens\"", "");
+  w.node("constant", "", list("sides", "5") + ",\"value\":" + w.floats("[5]", 5));
+  w.node("combine", "\"v22\",\"v21\"", "\"function\":\"less\"");
+  w.node("combine", "\"v21\",\"v23\"", "\"function\":\"equal\"");
+  w.node("combine", "\"v23\",\"v24\"", "\"function\":\"subtract\"");
+  w.node("embedding", "\"v25\"", "\"count\":2,\"width\":3,\"weight\":" + w.floats("[2,3]", 6));
+  return w.parts_2("{\"name\":\"tokens\",\"shape\":[5],\"type\":\"integer\",\"mean\":null,\"std\":null},"
                  "{\"name\":\"mask\",\"shape\":[5,5],\"type\":\"float\",\"mean\":null,\"std\":null}",
-                 "{\"name\":\"out\",\"value\":\"v20\"}");
+                 "{\"name\":\"out\",\"value\":\"v20\"},{\"name\":\"places\",\"value\":\"v26\"}");
+}
+
+// Images and tokens of several sizes.
+Parts sized() {
+  Writer w(6);
+  const auto list = Writer::list;
+  w.convolution("\"x\"", 3, 6, 3, 2, 1, true);
+  w.node("reshape", "\"v0\"", list("sides", "6,12"));
+  w.node("transpose", "\"v1\"", list("axes", "1,0"));
+  w.node("attention", "\"v2\",\"v2\",\"v2\"", "\"scale\":0.5,\"causal\":false");
+  w.linear(6, 6, true);
+  w.node("resize", "\"v0\"", list("size", "8,6") + "," + list("step", "0.5,0.5") + ",\"linear\":true,\"corners\":false");
+  w.node("constant", "", list("sides", "5,4") + ",\"value\":" + w.floats("[20]", 20));
+  w.node("slice", "\"v6\"", "\"axis\":0,\"start\":0,\"count\":5,\"step\":1");
+  w.node("embedding", "\"t\"", "\"count\":3,\"width\":4,\"weight\":" + w.floats("[3,4]", 12));
+  w.node("combine", "\"v7\",\"v8\"", "\"function\":\"multiply\"");
+  w.node("expand", "\"v9\"", list("sides", "2,5,4"));
+  w.node("pad", "\"v10\"", list("before", "0,4,0") + "," + list("after", "0,0,1") + ",\"mode\":\"edge\",\"value\":0");
+  const std::string sizes =
+      Writer::rule("\"x\",\"shape\",1", "\"h\"", "2", "0") + "," + Writer::rule("\"x\",\"shape\",2", "\"w\"", "2", "0") +
+      "," + Writer::rule("\"t\",\"shape\",0", "\"n\"", "1", "0") + "," +
+      Writer::rule("\"v1\",\"sides\",1", "\"h\",\"w\"", "1", "0") + "," +
+      Writer::rule("\"v5\",\"size\",0", "\"h\"", "2", "0") + "," + Writer::rule("\"v5\",\"size\",1", "\"w\"", "2", "0") +
+      "," + Writer::rule("\"v7\",\"count\",null", "\"n\"", "1", "0") + "," +
+      Writer::rule("\"v10\",\"sides\",1", "\"n\"", "1", "0") + "," +
+      Writer::rule("\"v11\",\"before\",1", "\"n\"", "1", "-1");
+  return w.parts_2("{\"name\":\"x\",\"shape\":[3,8,6],\"type\":\"float\",\"mean\":[0.5,0.25,0.5],\"std\":[1,2,3]},"
+                 "{\"name\":\"t\",\"shape\":[5],\"type\":\"integer\",\"mean\":null,\"std\":null}",
+                 "{\"name\":\"rows\",\"value\":\"v4\"},{\"name\":\"map\",\"value\":\"v5\"},{\"name\":\"out\",\"value\":\"v11\"}",
+                 ",\"free\":{\"h\":4,\"w\":3,\"n\":5},\"sizes\":[" + sizes + "]");
 }
 
 }  // namespace
@@ -235,6 +276,6 @@ std::string assembled(const Parts& parts) {
   return file + header + parts.data;
 }
 
-std::vector<Parts> seeds() { return {residual_network(), plain_network(), perceptron(), segmenter(), transformer()}; }
+std::vector<Parts> seeds() { return {residual_network(), plain_network(), perceptron(), segmenter(), transformer(), sized()}; }
 
 }  // namespace fuzz

@@ -5,6 +5,8 @@
  *     if (adaste_run(network, images, count, outputs)) puts(adaste_last_error());
  *     adaste_free(network);
  *
+ * adaste_run is for networks from one image to one vector; adaste_run_tensors runs any.
+ *
  * Several threads may use a network at the same time: they share its weights and threads, and as many calls as there
  * are threads or processors do not wait for each other. A NULL where something must be is a failure of every function
  * but adaste_free, and does no harm. Paths and names are UTF-8, also on Windows; messages, too, without control
@@ -48,31 +50,70 @@ ADASTE_API adaste_network* adaste_load_memory(const void* bytes, size_t size, in
 ADASTE_API void adaste_free(adaste_network* network);
 
 /* An input or output. The name is the network's and valid until that is freed. The batch is the first dimension; a size
- * is ADASTE_ANY_SIZE where the caller chooses it, as that of the batch. */
+ * is ADASTE_ANY_SIZE where the caller chooses it, as that of the batch. The types of descriptions are float32 and
+ * int64. */
 #define ADASTE_FLOAT32 1
 #define ADASTE_INT64 2
+#define ADASTE_INT32 3
+#define ADASTE_UINT8 4
 #define ADASTE_MOST_DIMENSIONS 8
 #define ADASTE_ANY_SIZE (-1)
 typedef struct adaste_tensor {
   const char* name;
-  int type; /* ADASTE_FLOAT32 or ADASTE_INT64 */
+  int type;
   int dimensions;
   int64_t shape[ADASTE_MOST_DIMENSIONS]; /* 0 beyond the dimensions */
 } adaste_tensor;
 
-/* How many inputs and outputs there are, -1 on failure; and what they are, 0, or -1 on failure. Every network has these;
- * all functions below are for networks with one input, images, and one output, a vector for each, and fail for others. */
+/* How many inputs and outputs there are, -1 on failure; and what they are, 0, or -1 on failure. */
 ADASTE_API int adaste_input_count(const adaste_network* network);
 ADASTE_API int adaste_output_count(const adaste_network* network);
 ADASTE_API int adaste_describe_input(const adaste_network* network, int number, adaste_tensor* input);
 ADASTE_API int adaste_describe_output(const adaste_network* network, int number, adaste_tensor* output);
 
+/* Numbers for an input or of an output: a description with a size in place of every ADASTE_ANY_SIZE, and `bytes` bytes
+ * of memory at `data`, which hold the numbers without gaps, the last dimension fastest.
+ * Inputs are float32, int64 where the description says so, or int32 in its place. Images, inputs of float32 with four
+ * dimensions, may also be uint8 (batch, height, width, channels), which are normalised as the file says. */
+typedef struct adaste_input {
+  adaste_tensor tensor;
+  const void* data;
+  size_t bytes;
+} adaste_input;
+typedef struct adaste_output {
+  adaste_tensor tensor;
+  void* data;
+  size_t bytes;
+} adaste_output;
+
+/* Writes the descriptions of outputs, as many as there are, for these inputs, whose data may be NULL: their sizes
+ * follow from the batch and the free sizes of the inputs. 0, or -1 on failure. */
+ADASTE_API int adaste_describe_outputs_for(adaste_network* network, const adaste_input* inputs, int input_count,
+                                           adaste_tensor* outputs, int output_count);
+
+/* Computes outputs from inputs; 0, or -1 on failure. They are told apart by name, and may be in any order: every input
+ * once, and those outputs that are wanted. All have the same batch; where it is 0, data may be NULL. Real numbers that
+ * are not finite and whole numbers that the network does not know are failures. A network plans its memory when it meets
+ * inputs of a size, and keeps the plans for the largest size and for four others. */
+ADASTE_API int adaste_run_tensors(adaste_network* network, const adaste_input* inputs, int input_count,
+                                  const adaste_output* outputs, int output_count);
+
+/* Fixes the ranges of 8-bit activations to those of these inputs; 0, or -1 on failure. */
+ADASTE_API int adaste_calibrate_tensors(adaste_network* network, const adaste_input* inputs, int input_count);
+
+/* Writes the mean and the standard deviation of each channel of an input, with which its bytes are normalised:
+ * (byte / 255 - mean) / std. `channels` is the length of both arrays. 1; 0 where the file has none, and nothing is
+ * written; -1 on failure. */
+ADASTE_API int adaste_input_normalisation(const adaste_network* network, int number, float* mean, float* std,
+                                          int channels);
+
+/* All functions below are for networks with one input, images, and one output, a vector for each, and fail for others. */
+
 /* Channels, height and width of its images, 0 on failure; and how many numbers it computes for each, -1 on failure. */
 ADASTE_API void adaste_input_shape(const adaste_network* network, int shape[3]);
 ADASTE_API int adaste_output_size(const adaste_network* network);
 
-/* Writes the mean and the standard deviation of each channel, with which bytes are normalised: (byte / 255 - mean) / std.
- * `channels` is the length of both arrays. 1; 0 where the file has none, and nothing is written; -1 on failure. */
+/* As adaste_input_normalisation of the only input. */
 ADASTE_API int adaste_normalisation(const adaste_network* network, float* mean, float* std, int channels);
 
 /* How many classes have names: all or 0, -1 on failure; and the name of a class, NULL where there is none. */

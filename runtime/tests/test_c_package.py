@@ -11,6 +11,7 @@ import pytest
 from adaste_runtime import __version__
 from cmake_build import HOME, build, cmake
 from networks import residual_network
+from test_version_2 import block
 
 EXAMPLE = HOME / "examples"
 
@@ -51,7 +52,7 @@ def compiler() -> str:
 def built_with_cmake(prefix, folder, library):
     output(cmake(), "-S", EXAMPLE, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DLIBRARY={library}")
     output(cmake(), "--build", folder)
-    return folder / "classify"
+    return folder
 
 
 def built_with_pkg_config(libraries, folder, compiler, *options):
@@ -62,23 +63,24 @@ def built_with_pkg_config(libraries, folder, compiler, *options):
         "pkg-config", "--cflags", "--libs", *options, "adaste_runtime", PKG_CONFIG_PATH=libraries / "pkgconfig"
     )
     folder.mkdir()
-    output(
-        compiler, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", EXAMPLE / "classify.c", *flags.split(),
-        *options, f"-Wl,-rpath,{libraries}", "-o", folder / "classify",
-    )  # fmt: skip
-    return folder / "classify"
+    for name in ("classify", "run_tensors"):
+        output(
+            compiler, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", EXAMPLE / f"{name}.c", *flags.split(),
+            *options, f"-Wl,-rpath,{libraries}", "-o", folder / name,
+        )  # fmt: skip
+    return folder
 
 
 @pytest.fixture(params=["CMake, shared", "CMake, static", "pkg-config, shared", "pkg-config, static"])
-def program(request, prefix, libraries, compiler, tmp_path) -> Path:
+def programs(request, prefix, libraries, compiler, tmp_path) -> Path:
     tool, library = request.param.split(", ")
     if tool == "CMake":
         return built_with_cmake(prefix, tmp_path / "build", library)
     return built_with_pkg_config(libraries, tmp_path / "build", compiler, *["-static"] * (library == "static"))
 
 
-def test_the_example_runs_with_the_installed_library(program, loaded, tmp_path):
-    packing = residual_network(np.random.default_rng(0))[0]
+def test_the_example_runs_with_the_installed_library(programs, loaded, tmp_path):
+    program, packing = programs / "classify", residual_network(np.random.default_rng(0))[0]
     model = packing.write(tmp_path)
     assert output(program, model) == (
         f"adaste_runtime {__version__}\ninput input: float32 (any, 3, 12, 10)\noutput logits: float32 (any, 7)\n"
@@ -90,8 +92,26 @@ def test_the_example_runs_with_the_installed_library(program, loaded, tmp_path):
     assert output(program, model, tmp_path / "pixels") == f"class {best}, class {best}: {logits[best]:g}\n"
 
 
+def test_the_example_for_inputs_by_name_runs_any_network(programs, loaded, tmp_path):
+    packing = block()
+    x, t = np.random.default_rng(1).standard_normal((1, 4, 6, 5), np.float32), np.array([[0, 8, 3, 1, 2]])
+    files = []
+    for name, numbers in (("x", x), ("t", t)):
+        files.append(tmp_path / name)
+        files[-1].write_bytes(numbers.tobytes())
+    printed = output(programs / "run_tensors", packing.write(tmp_path), *files).splitlines()
+    expected = loaded(packing)(x, t)
+    assert printed == [
+        f"{name} ({', '.join(map(str, value.shape))}): {' '.join(f'{number:g}' for number in value.ravel()[:5])}"
+        for name, value in expected.items()
+    ]
+    files[1].write_bytes(np.array([9, 0, 0, 0, 0]).tobytes())
+    failed = subprocess.run([programs / "run_tensors", packing.write(tmp_path), *files], capture_output=True, text=True)
+    assert (failed.returncode, failed.stderr) == (1, "'t' must hold whole numbers from 0 to 8\n")
+
+
 def test_programs_ask_for_the_library_of_the_same_binary_interface(prefix, libraries, compiler, tmp_path):
-    program = built_with_pkg_config(libraries, tmp_path / "build", compiler)
+    program = built_with_pkg_config(libraries, tmp_path / "build", compiler) / "classify"
     link = (libraries / "libadaste_runtime.so").rename(tmp_path / "for compiling only")
     try:
         assert "usage" in subprocess.run([program], capture_output=True, text=True).stderr

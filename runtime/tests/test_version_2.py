@@ -54,6 +54,8 @@ def block():
     packing.node("matmul", ["t15", "t13"])
     packing.node("concatenate", ["t16", "t16"], axis=1)
     packing.node("max_pool", kernel=[2, 2], stride=[2, 2], padding=[0, 0], ceil=True)
+    packing.node("number", ["t"])
+    packing.node("combine", ["t19", "t19"], function="less")
     packing.facts["outputs"] = [{"name": "rows", "value": "t9"}, {"name": "map", "value": "t18"}]
     return packing
 
@@ -140,8 +142,11 @@ BAD = {
     "an output without a name": (port("outputs", 0, name=""), "output 0 has an empty name"),
     "classes of two outputs": (lambda p: p.facts.update(classes=["a"]), "classes must be null"),
     "keys of version 1": (lambda p: p.facts.update(input={}), "unknown key 'input'"),
-    "tokens in arithmetic": (node(4, inputs=["t", "t"]), "whole numbers are for embeddings"),
-    "an embedding of numbers": (node(0, inputs=["x"]), "whole numbers are for embeddings"),
+    "tokens in arithmetic": (node(4, inputs=["t", "t"]), "whole numbers are for embeddings and for number"),
+    "real numbers of real ones": (node(19, inputs=["x"]), "its input 'x' is real already"),
+    "an unknown key of number": (node(19, axis=0), "unknown key 'axis'"),
+    "an unknown combination": (node(20, function="greater"), "unknown function 'greater'"),
+    "truth of other shapes": (node(20, inputs=["t2", "x"]), "do not fit each other"),
     "another table": (node(0, count=8), "weight must be float32 of the shape"),
     "an unknown function": (node(11, function="cube"), "unknown function 'cube'"),
     "a parameter too many": (node(11, function="tanh"), "elu and leaky_relu have a parameter"),

@@ -32,6 +32,7 @@ from adaste.packed.tensor_nodes import (
     LayerNorm,
     Literal,
     MatMul,
+    Number,
     Pad,
     Reduce,
     Reshape,
@@ -61,6 +62,8 @@ X, ROWS, TOKENS = (
     Input(name="y", shape=(3, 7, 8)),
     Input(name="t", shape=(5,), type="integer"),
 )
+MANY = Input(name="many", shape=(2, 4, 3), type="integer")
+GIVEN = (X, ROWS, TOKENS, MANY)
 WINDOW: dict[str, Any] = {"kernel": (3, 2), "stride": (2, 2), "padding": (1, 1)}
 
 
@@ -139,9 +142,16 @@ CASES: dict[str, Node] = {
     "attention": make(Attention, "y", "y", "y", scale=0.3, causal=False),
     "causal attention with a mask": make(Attention, "y", "y", "y", "mask", scale=0.3, causal=True),
     "embedding": make(Embedding, "t", count=9, width=3, weight=numbers(9, 3)),
+    "embedding of maps": make(Embedding, "many", count=9, width=3, weight=numbers(9, 3)),
+    "embedding of real numbers": make(Embedding, "x", count=2, width=3, weight=numbers(2, 3)),
+    "number": make(Number, "t"),
+    "number of maps": make(Number, "many"),
+    "equal": make(Combine, "x", "x", function="equal"),
+    "equal to some": make(Combine, "x", "ones", function="equal"),
 }
 BEFORE: dict[str, Node] = {
     "wide": Literal(inputs=(), output="wide", sides=(6, 1), value=numbers(6)),
+    "ones": Literal(inputs=(), output="ones", sides=(5,), value=np.float32([1, 0, -1, 2, 5])),
     "mask": Literal(inputs=(), output="mask", sides=(7, 7), value=numbers(49)),
     "turned": Transpose(inputs=("y",), output="turned", axes=(0, 2, 1)),
     "column": Reduce(inputs=("x",), output="column", function="mean", axes=(1, 2), keep=True),
@@ -150,10 +160,10 @@ BEFORE: dict[str, Node] = {
 
 
 def graph_of(node: Node) -> Graph:
-    inputs = [given for given in (X, ROWS, TOKENS) if given.name in node.inputs]
+    inputs = [given for given in GIVEN if given.name in node.inputs]
     before = [BEFORE[name] for name in node.inputs if name in BEFORE]
     needed = {name for made in before for name in made.inputs} - {given.name for given in inputs}
-    inputs += [given for given in (X, ROWS, TOKENS) if given.name in needed]
+    inputs += [given for given in GIVEN if given.name in needed]
     return Graph(
         inputs=tuple(inputs), producer="a test", nodes=(*before, node), results=(Output(name="out", value="out"),)
     )
@@ -229,6 +239,17 @@ def test_every_operation_comes_back_from_its_file_to_the_last_bit(name: str) -> 
     assert to_bytes(from_bytes(content)) == content
 
 
+@pytest.mark.parametrize("compute", [in_torch, in_the_plain_reader, in_onnx, in_the_runtime])
+def test_real_numbers_beyond_a_table_are_its_first_or_last_row(compute: Callable[..., dict[str, np.ndarray]]) -> None:
+    table = numbers(4, 3)
+    graph = graph_of(make(Embedding, "x", count=4, width=3, weight=table))
+    values = np.float32([-1e30, -3, -0.5, 0, 0.9, 1, 2.5, 3, 3.9, 4, 7, 1e9, 3e38])
+    places = [0, 0, 0, 0, 0, 1, 2, 3, 3, 3, 3, 3, 3]
+    x = np.resize(values, (1, 4, 6, 5))
+    found = compute(graph, {"x": x})["out"]
+    np.testing.assert_array_equal(found, table[np.resize(places, (1, 4, 6, 5))])
+
+
 def test_functions_are_right_far_from_zero_in_the_runtime() -> None:
     inputs = {"x": np.linspace(-120, 120, 4 * 6 * 5 * 50, dtype=np.float32).reshape(50, 4, 6, 5)}
     for name in FUNCTIONS:
@@ -282,8 +303,8 @@ def test_a_wrong_function_is_refused(change: dict[str, Any], words: str) -> None
         (make(Attention, "x", "y", "y", scale=1.0, causal=False), "do not fit each other"),
         (make(Linear, out_features=1, in_features=6, weight=numbers(1, 6), kind="float", relu=False), "6 features"),
         (make(Concatenate, "x", "y", axis=1), "must differ in axis 1 only"),
-        (make(Embedding, count=9, width=3, weight=numbers(9, 3)), "whole numbers are for embeddings"),
-        (make(Relu, "t"), "whole numbers are for embeddings"),
+        (make(Number), "its input is real already"),
+        (make(Relu, "t"), "whole numbers are for embeddings and for number"),
     ],
 )
 def test_operations_on_what_does_not_fit_are_refused(node: Node, words: str) -> None:

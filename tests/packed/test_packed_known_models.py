@@ -37,6 +37,16 @@ PYRAMID = {
     "hidden_sizes": [8, 16, 24, 32], "depths": [1] * 4, "num_attention_heads": [1, 2, 3, 4], "num_labels": 5,
 }  # fmt: skip
 LANGUAGE = {**TEXT, "num_key_value_heads": 2}
+MASKED = {**TEXT, "max_position_embeddings": 40, "pad_token_id": 1}
+T5 = {"vocab_size": 50, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4}
+GPT2 = {"vocab_size": 50, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 32}
+DISTILBERT = {
+    "vocab_size": 50, "dim": 32, "n_layers": 1, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 32,
+}  # fmt: skip
+SERIES = {
+    "num_input_channels": 3, "context_length": 32, "patch_length": 8, "patch_stride": 4, "d_model": 32,
+    "num_attention_heads": 4, "num_hidden_layers": 1, "ffn_dim": 64, "prediction_length": 6,
+}  # fmt: skip
 
 
 def images(side: int = 32) -> Tensor:
@@ -45,6 +55,16 @@ def images(side: int = 32) -> Tensor:
 
 def tokens() -> Tensor:
     return torch.randint(0, 50, (2, 9))
+
+
+def padded() -> dict[str, Tensor]:
+    """Texts of several lengths, filled up with token 1, and the mask that says so."""
+    mask = (torch.arange(9) < torch.tensor([[9], [5], [2]])).long()
+    return {"input_ids": torch.where(mask > 0, torch.randint(2, 50, (3, 9)), 1), "attention_mask": mask}
+
+
+def series() -> Tensor:
+    return torch.randn(2, 32, 3)
 
 
 TRANSFORMERS: dict[str, tuple[dict[str, Any], Callable[[], Any]]] = {
@@ -73,24 +93,94 @@ TRANSFORMERS: dict[str, tuple[dict[str, Any], Callable[[], Any]]] = {
         lambda: images(16),
     ),
     "BertForSequenceClassification": (TEXT, tokens),
-    "DistilBertForSequenceClassification": (
-        {"vocab_size": 50, "dim": 32, "n_layers": 1, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 32},
-        tokens,
-    ),
+    "DistilBertForSequenceClassification": (DISTILBERT, tokens),
     "ElectraForSequenceClassification": ({**TEXT, "embedding_size": 16}, tokens),
-    "GPT2LMHeadModel": ({"vocab_size": 50, "n_embd": 32, "n_layer": 1, "n_head": 4, "n_positions": 32}, tokens),
+    "GPT2LMHeadModel": (GPT2, tokens),
     "LlamaForCausalLM": (LANGUAGE, tokens),
     "Qwen2ForCausalLM": (LANGUAGE, tokens),
-    "T5EncoderModel": (
-        {"vocab_size": 50, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4},
-        tokens,
-    ),
+    "T5EncoderModel": (T5, tokens),
     "CLIPVisionModel": (VIT, lambda: images(16)),
     "Wav2Vec2ForSequenceClassification": (AUDIO, lambda: torch.randn(2, 300)),
     "ASTForAudioClassification": (
         {**VIT, "max_length": 40, "num_mel_bins": 16, "frequency_stride": 8, "time_stride": 8},
         lambda: torch.randn(2, 40, 16),
     ),
+    "LevitForImageClassification": (
+        {
+            "image_size": 64,
+            "hidden_sizes": [16, 24, 32],
+            "num_attention_heads": [1, 2, 2],
+            "depths": [1, 1, 1],
+            "key_dim": [8, 8, 8],
+            "num_labels": 5,
+        },
+        lambda: images(64),
+    ),
+    "MobileViTForImageClassification": (
+        {"image_size": 64, "hidden_sizes": [16, 24, 32], "neck_hidden_sizes": [8, 8, 16, 16, 24, 32, 32]},
+        lambda: images(64),
+    ),
+    "MobileViTV2ForImageClassification": ({"image_size": 64, "width_multiplier": 0.25}, lambda: images(64)),
+    "EfficientNetForImageClassification": (
+        {"image_size": 32, "width_coefficient": 0.25, "depth_coefficient": 0.3, "hidden_dim": 320},
+        lambda: images(33),
+    ),
+    "PoolFormerForImageClassification": ({"hidden_sizes": [8, 16, 24, 32], "depths": [1] * 4}, lambda: images(64)),
+    "FocalNetForImageClassification": (
+        {"image_size": 64, "embed_dim": 8, "depths": [1, 1], "focal_levels": [2, 2], "focal_windows": [3, 3]},
+        lambda: images(64),
+    ),
+    "Swinv2ForImageClassification": (
+        {"image_size": 16, "patch_size": 2, "embed_dim": 8, "depths": [2, 2], "num_heads": [2, 2], "window_size": 2},
+        lambda: images(16),
+    ),
+    "SiglipVisionModel": (VIT, lambda: images(16)),
+    "GLPNForDepthEstimation": ({**PYRAMID, "decoder_hidden_size": 16}, lambda: images(64)),
+    "WavLMForSequenceClassification": (AUDIO, lambda: torch.randn(2, 300)),
+    "WhisperForAudioClassification": (
+        {
+            "d_model": 32,
+            "encoder_layers": 1,
+            "encoder_attention_heads": 4,
+            "encoder_ffn_dim": 64,
+            "num_mel_bins": 16,
+            "max_source_positions": 20,
+            "num_labels": 4,
+            "classifier_proj_size": 16,
+        },
+        lambda: torch.randn(2, 16, 40),
+    ),
+    "PatchTSTForClassification": ({**SERIES, "use_cls_token": True, "num_targets": 4}, series),
+    "PatchTSTForPrediction": (SERIES, series),
+    "PatchTSMixerForPrediction": ({**SERIES, "num_layers": 1}, series),
+    "MistralForCausalLM": (LANGUAGE, tokens),
+    "Phi3ForCausalLM": ({**LANGUAGE, "pad_token_id": 0}, tokens),
+    "FalconForCausalLM": (LANGUAGE, tokens),
+    "BloomForCausalLM": (LANGUAGE, tokens),
+}
+
+WITH_MASKS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(
+        (
+            *("BertForSequenceClassification", "BertForMaskedLM", "RobertaForSequenceClassification"),
+            *(
+                "XLMRobertaForSequenceClassification",
+                "AlbertForSequenceClassification",
+                "DebertaForSequenceClassification",
+            ),
+            *(
+                "ElectraForSequenceClassification",
+                "MPNetForSequenceClassification",
+                "MobileBertForSequenceClassification",
+            ),
+            *("ModernBertForSequenceClassification", "RoFormerForSequenceClassification"),
+        ),
+        MASKED,
+    ),
+    "DistilBertForSequenceClassification": DISTILBERT,
+    "T5EncoderModel": T5,
+    "GPT2LMHeadModel": GPT2,
+    "LlamaForCausalLM": LANGUAGE,
 }
 
 
@@ -325,10 +415,12 @@ def assert_runs(model: nn.Module, example: Any, path: Path) -> None:
     binarized(model, scale="channel")
     adaste.pack(model, example, path=path, allow_float=True)
     graph, net = read(path), runtime.load(path, threads=2)
-    arrays = [part.numpy() for part in (example if isinstance(example, tuple) else (example,))]
-    found = net(*arrays)
+    if isinstance(example, dict):
+        found, output = net(**{name: part.numpy() for name, part in example.items()}), model(**example)
+    else:
+        parts = example if isinstance(example, tuple) else (example,)
+        found, output = net(*(part.numpy() for part in parts)), model(*parts)
     named = found if isinstance(found, dict) else {graph.results[0].name: found}
-    output = model(*example) if isinstance(example, tuple) else model(example)
     for name, value in named.items():
         wanted = (output if isinstance(output, Tensor) else output[name]).numpy()
         assert np.abs(value - wanted).max() <= 1e-4 * np.abs(wanted).max(), name
@@ -341,6 +433,14 @@ def test_a_model_of_transformers_is_packed_and_run(name: str, tmp_path: Path) ->
     options, example = TRANSFORMERS[name]
     kind = getattr(transformers, name)
     assert_runs(kind(kind.config_class(**options)).eval(), example(), tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", WITH_MASKS)
+def test_a_model_of_texts_is_packed_with_its_attention_mask(name: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    kind = getattr(transformers, name)
+    assert_runs(kind(kind.config_class(**WITH_MASKS[name])).eval(), padded(), tmp_path / "model.safetensors")
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -7,8 +7,8 @@ import struct
 from pathlib import Path
 
 from adaste.packed import state
-from adaste.packed.format import INPUT_KEYS_2, KEYS, KEYS_2, OUTPUT_KEYS, from_bytes, to_bytes
-from adaste.packed.graph import MOST_NODES, MOST_PORTS
+from adaste.packed.format import FREE_KEYS, INPUT_KEYS_2, KEYS, KEYS_2, OUTPUT_KEYS, SIZE_KEYS, from_bytes, to_bytes
+from adaste.packed.graph import FREE_FIELDS, MOST_NODES, MOST_PORTS
 from adaste.packed.nodes import LARGEST, OPERATIONS
 from adaste.packed.safetensors import LARGEST_HEADER
 from adaste.packed.tensor_nodes import COMBINATIONS, FUNCTIONS, MOST_AXES, PADDINGS, REDUCTIONS, TENSOR_OPERATIONS
@@ -59,7 +59,8 @@ def test_the_page_names_all_limits_keys_and_operations() -> None:
     for kind in TENSOR_OPERATIONS.values():
         for field in dataclasses.fields(kind):
             assert field.name in ("inputs", "output") or f"`{field.name}`" in PAGE, field.name
-    for key in (*INPUT_KEYS_2, *OUTPUT_KEYS, *state.PACKED_KEYS):
+    assert all(f"`{key}`" in PAGE for key in FREE_KEYS)
+    for key in (*INPUT_KEYS_2, *OUTPUT_KEYS, *state.PACKED_KEYS, *SIZE_KEYS, *FREE_FIELDS):
         assert f'"{key}"' in PAGE, key
     assert f"1 to {MOST_PORTS} objects" in PAGE and f"0 to {MOST_AXES} axes" in PAGE
     assert all(f"`{key}`" in PAGE for key in state.KEYS)

@@ -65,6 +65,11 @@ class Network:
         return {name: tuple(shape) for name, _, shape, *_ in self._network.output_ports}
 
     @property
+    def free_sizes(self) -> dict[str, int]:
+        """The sizes that its inputs decide, and the most of each, for which all shapes here are; {} for most."""
+        return dict(self._network.free_sizes)
+
+    @property
     def classes(self) -> list[str] | None:
         """The names of its outputs, where the file has them."""
         return self._network.classes or None
@@ -144,20 +149,23 @@ class Network:
         import numpy as np
 
         ports = self._network.input_ports
+        free = bool(self._network.free_sizes)
         given = {**dict(zip((port[0] for port in ports), inputs, strict=False)), **named}
         if len(inputs) + len(named) != len(ports) or len(given) != len(ports) or any(p[0] not in given for p in ports):
             names = ", ".join(port[0] for port in ports)
             said = ", ".join(named) or "no names"
             raise ValueError(f"the network takes {names}, got {len(inputs)} arrays and {said}")
+        shapes = [_sides(given[port[0]], port) for port in ports] if free else [list(port[2]) for port in ports]
+        ports, results = self._network.ports_for(shapes) if free else (ports, self._network.output_ports)
         arrays = [self._fitting(port[0], port[1], tuple(port[2]), given[port[0]]) for port in ports]
         count = len(arrays[0])
         if any(len(array) != count for array in arrays):
             raise ValueError(f"all inputs must have one batch, got {[len(array) for array in arrays]}")
-        outputs = [np.empty((count, *port[2]), np.float32) for port in self._network.output_ports]
-        self._network.compute(arrays, outputs)
+        outputs = [np.empty((count, *port[2]), np.float32) for port in results]
+        self._network.compute(shapes, arrays, outputs)
         if len(outputs) == 1:
             return outputs[0]
-        return {port[0]: output for port, output in zip(self._network.output_ports, outputs, strict=True)}
+        return {port[0]: output for port, output in zip(results, outputs, strict=True)}
 
     def _fitting(self, name: str, kind: str, shape: tuple[int, ...], given: Any) -> NDArray[Any]:
         """An input as the network takes it: whole numbers of any type become int32."""
@@ -227,6 +235,17 @@ def _check(dtype: str, shape: tuple[int, ...], sides: tuple[int, ...], name: str
             f"{name} must be float32 (N, {channels}, {height}, {width})"
             f" or uint8 (N, {height}, {width}, {channels}), got {dtype} {shape}"
         )
+
+
+def _sides(given: Any, port: tuple[Any, ...]) -> list[int]:
+    """The sides of an array for an input, the channels of images of bytes in front."""
+    import numpy as np
+
+    array = np.asarray(given)
+    sides = list(array.shape[1:])
+    if port[1] == "float32" and array.dtype == np.uint8 and len(sides) == len(port[2]) == 3:
+        sides = [sides[2], *sides[:2]]
+    return sides if len(sides) == len(port[2]) else list(port[2])
 
 
 def _refuse_one_colour(images: NDArray[Any]) -> None:

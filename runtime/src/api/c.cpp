@@ -1,40 +1,16 @@
+#include "api/c.h"
+
 #include <algorithm>
-#include <exception>
-#include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
-#include "adaste_runtime.h"
-#include "base/error.h"
 #include "base/version.h"
-#include "exec/network.h"
 #include "format/safetensors.h"
 
-struct adaste_network {
-  adaste::Network network;
-};
+using adaste::c::guarded;
+using adaste::c::require_given;
 
 namespace {
-
-thread_local std::string last_error;
-
-// No exception may leave a C function, and no pointer of its caller is used before it was looked at.
-template <class Result, class Function>
-Result guarded(Result failure, const Function& function) {
-  try {
-    return function();
-  } catch (const std::bad_alloc&) {
-    last_error = "not enough memory";
-  } catch (const std::exception& error) {
-    last_error = error.what();
-  }
-  return failure;
-}
-
-void require_given(const void* pointer, const char* name) {
-  adaste::require(pointer != nullptr, "the ", name, " is NULL");
-}
 
 adaste_network* loaded(const uint8_t* bytes, size_t size, int threads, int int8) {
   adaste::Options options;
@@ -46,8 +22,13 @@ adaste_network* loaded(const uint8_t* bytes, size_t size, int threads, int int8)
 // The network of a function for images: all but those that describe inputs and outputs.
 const adaste::Network& image_network(const adaste_network* network) {
   require_given(network, "network");
-  adaste::require_image_to_vector(network->network.signature());
-  return network->network;
+  adaste::require_image_to_vector(network->networks.signature());
+  return network->networks.largest();
+}
+
+void require_among(int number, size_t count, const char* kind) {
+  adaste::require(number >= 0 && static_cast<size_t>(number) < count, "the number of an ", kind, " must be 0 to ",
+                  count - 1, ", got ", number);
 }
 
 using Tensors = std::vector<adaste::TensorFacts> adaste::Signature::*;
@@ -56,9 +37,8 @@ int describe(const adaste_network* network, Tensors tensors, const char* kind, i
   return guarded(-1, [&] {
     require_given(network, "network");
     require_given(to, "description");
-    const std::vector<adaste::TensorFacts>& all = network->network.signature().*tensors;
-    adaste::require(number >= 0 && static_cast<size_t>(number) < all.size(), "the number of an ", kind,
-                    " must be 0 to ", all.size() - 1, ", got ", number);
+    const std::vector<adaste::TensorFacts>& all = network->networks.signature().*tensors;
+    require_among(number, all.size(), kind);
     const adaste::TensorFacts& facts = all[static_cast<size_t>(number)];
     constexpr size_t most = ADASTE_MOST_DIMENSIONS;
     adaste::require(facts.shape.size() <= most, "'", facts.name, "' has ", facts.shape.size(),
@@ -73,8 +53,24 @@ int describe(const adaste_network* network, Tensors tensors, const char* kind, i
 int count(const adaste_network* network, Tensors tensors) {
   return guarded(-1, [&] {
     require_given(network, "network");
-    return static_cast<int>((network->network.signature().*tensors).size());
+    return static_cast<int>((network->networks.signature().*tensors).size());
   });
+}
+
+int write_normalisation(const adaste_network& network, int number, float* mean, float* std, int channels) {
+  require_given(mean, "array of means");
+  require_given(std, "array of standard deviations");
+  const std::vector<adaste::Port>& ports = network.networks.largest().input_ports();
+  require_among(number, ports.size(), "input");
+  const adaste::Port& port = ports[static_cast<size_t>(number)];
+  const adaste::Shape& shape = network.networks.largest().value_of(port).shape;
+  adaste::require(shape.rank() == 3, "'", port.name, "' has no images, which are what is normalised");
+  adaste::require(channels == shape[0], "the arrays must have one number for each of ", shape[0], " channels, got ",
+                  channels);
+  const auto rounded = [](double value) { return static_cast<float>(value); };
+  std::transform(port.mean.begin(), port.mean.end(), mean, rounded);
+  std::transform(port.std.begin(), port.std.end(), std, rounded);
+  return port.mean.empty() ? 0 : 1;
 }
 
 // Images whose number is one that there can be: a negative one becomes huge as a size_t.
@@ -89,7 +85,7 @@ int run(adaste_network* network, const float* floats, const uint8_t* bytes, size
   return guarded(-1, [&] {
     const int64_t checked = checked_count(network, floats != nullptr ? floats : static_cast<const void*>(bytes), count);
     if (checked != 0) require_given(outputs, "array of outputs");
-    network->network.run({floats, bytes, checked}, outputs);
+    network->networks.largest().run({floats, bytes, checked}, outputs);
     return 0;
   });
 }
@@ -98,7 +94,12 @@ int run(adaste_network* network, const float* floats, const uint8_t* bytes, size
 
 const char* adaste_version(void) { return adaste::version(); }
 
-const char* adaste_last_error(void) { return last_error.c_str(); }
+const char* adaste_last_error(void) { return adaste::c::last_error().c_str(); }
+
+std::string& adaste::c::last_error() {
+  thread_local std::string message;
+  return message;
+}
 
 adaste_network* adaste_load_file(const char* path, int threads, int int8) {
   return guarded<adaste_network*>(nullptr, [&] {
@@ -133,6 +134,13 @@ int adaste_describe_output(const adaste_network* network, int number, adaste_ten
   return describe(network, &adaste::Signature::outputs, "output", number, output);
 }
 
+int adaste_input_normalisation(const adaste_network* network, int number, float* mean, float* std, int channels) {
+  return guarded(-1, [&] {
+    require_given(network, "network");
+    return write_normalisation(*network, number, mean, std, channels);
+  });
+}
+
 void adaste_input_shape(const adaste_network* network, int shape[3]) {
   guarded(-1, [&] {
     require_given(shape, "array of the shape");
@@ -151,15 +159,8 @@ int adaste_output_size(const adaste_network* network) {
 
 int adaste_normalisation(const adaste_network* network, float* mean, float* std, int channels) {
   return guarded(-1, [&] {
-    const adaste::Network& facts = image_network(network);
-    require_given(mean, "array of means");
-    require_given(std, "array of standard deviations");
-    adaste::require(channels == facts.input().channels, "the arrays must have one number for each of ",
-                    facts.input().channels, " channels, got ", channels);
-    const auto rounded = [](double value) { return static_cast<float>(value); };
-    std::transform(facts.mean().begin(), facts.mean().end(), mean, rounded);
-    std::transform(facts.std().begin(), facts.std().end(), std, rounded);
-    return facts.mean().empty() ? 0 : 1;
+    image_network(network);
+    return write_normalisation(*network, 0, mean, std, channels);
   });
 }
 
@@ -185,8 +186,9 @@ int adaste_run_bytes(adaste_network* network, const uint8_t* images, size_t coun
 
 int adaste_calibrate(adaste_network* network, const float* images, size_t count) {
   return guarded(-1, [&] {
+    const adaste::Feed feed{images};
     const int64_t checked = checked_count(network, images, count);
-    network->network.calibrate({images, nullptr, checked});
+    network->networks.calibrate(&feed, checked);
     return 0;
   });
 }

@@ -7,7 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "base/error.h"
-#include "exec/network.h"
+#include "exec/sizes.h"
 #include "format/safetensors.h"
 
 namespace nb = nanobind;
@@ -30,19 +30,23 @@ nb::bytes read_file(const nb::bytes& path) {
   return nb::bytes(content.data(), content.size());
 }
 
-void load(adaste::Network* place, const nb::bytes& content, int threads, bool int8) {
+void load(adaste::Networks* place, const nb::bytes& content, int threads, bool int8) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(content.c_str());
   const size_t size = content.size();
   const nb::gil_scoped_release unlocked;
   adaste::Options options;
   options.threads = threads;
   options.int8 = int8;
-  new (place) adaste::Network(bytes, size, options);
+  new (place) adaste::Networks(bytes, size, options);
 }
 
-nb::list nodes(const adaste::Network& network) {
+// What the network for the largest inputs says of itself.
+template <auto member>
+constexpr auto of_largest = [](const adaste::Networks& networks) { return (networks.largest().*member)(); };
+
+nb::list nodes(const adaste::Networks& networks) {
   nb::list found;
-  for (const adaste::NodeFacts& node : network.nodes()) {
+  for (const adaste::NodeFacts& node : networks.largest().nodes()) {
     found.append(
         nb::make_tuple(node.op, node.output, nb::cast(node.shape.sides), node.weights, node.binary, node.kernel));
   }
@@ -68,10 +72,10 @@ adaste::Images checked(const adaste::Network& network, const Array& images, cons
 }
 
 template <class Array>
-void run(adaste::Network& network, const Array& images, const Outputs& outputs) {
-  const adaste::Images batch = checked(network, images, &outputs);
+void run(adaste::Networks& networks, const Array& images, const Outputs& outputs) {
+  const adaste::Images batch = checked(networks.largest(), images, &outputs);
   const nb::gil_scoped_release unlocked;
-  network.run(batch, outputs.data());
+  networks.largest().run(batch, outputs.data());
 }
 
 // Name, type, shape, mean and std of every input or output.
@@ -83,6 +87,17 @@ nb::list ports(const adaste::Network& network, const std::vector<adaste::Port>& 
                                 port.std));
   }
   return found;
+}
+
+// The inputs and the outputs for inputs of these shapes, without the batch.
+nb::tuple ports_for(adaste::Networks& networks, const std::vector<std::vector<int64_t>>& shapes) {
+  adaste::require(shapes.size() == networks.largest().input_ports().size(), "a wrong number of shapes");
+  std::shared_ptr<adaste::Network> network;
+  {
+    const nb::gil_scoped_release unlocked;  // a size that is new is planned first
+    network = networks.at(shapes);
+  }
+  return nb::make_tuple(ports(*network, network->input_ports()), ports(*network, network->output_ports()));
 }
 
 using Anything = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
@@ -98,7 +113,11 @@ bool fits(const Array& array, size_t count, const std::vector<int>& sides) {
 }
 
 // Inputs and outputs in the order of the ports; the front has made them fit.
-void compute(adaste::Network& network, const std::vector<Anything>& inputs, const std::vector<Output>& outputs) {
+void compute(adaste::Networks& networks, const std::vector<std::vector<int64_t>>& shapes,
+             const std::vector<Anything>& inputs, const std::vector<Output>& outputs) {
+  adaste::require(shapes.size() == networks.largest().input_ports().size(), "a wrong number of shapes");
+  const std::shared_ptr<adaste::Network> kept = networks.at(shapes);  // it was planned when its ports were asked for
+  adaste::Network& network = *kept;
   const auto& takes = network.input_ports();
   const auto& gives = network.output_ports();
   adaste::require(inputs.size() == takes.size() && outputs.size() == gives.size(), "a wrong number of arrays");
@@ -131,10 +150,11 @@ void compute(adaste::Network& network, const std::vector<Anything>& inputs, cons
 }
 
 template <class Array>
-void calibrate(adaste::Network& network, const Array& images) {
-  const adaste::Images batch = checked(network, images, nullptr);
+void calibrate(adaste::Networks& networks, const Array& images) {
+  const adaste::Images batch = checked(networks.largest(), images, nullptr);
+  const adaste::Feed feed{batch.floats, batch.bytes};
   const nb::gil_scoped_release unlocked;
-  network.calibrate(batch);
+  networks.calibrate(&feed, batch.count);
 }
 
 }  // namespace
@@ -150,27 +170,44 @@ NB_MODULE(_runtime, module) {
     }
   });
   module.def("read_file", &read_file, "path"_a);
-  nb::class_<adaste::Network>(module, "Network")
+  nb::class_<adaste::Networks>(module, "Network")
       .def("__init__", &load, "content"_a, "threads"_a, "int8"_a)
-      .def_prop_rw("ranges", &adaste::Network::ranges, &adaste::Network::set_ranges)
+      .def_prop_rw("ranges", of_largest<&adaste::Network::ranges>,
+                   [](adaste::Networks& networks, const std::vector<std::pair<float, float>>& ranges) {
+                     networks.largest().set_ranges(ranges);
+                   })
       .def_prop_ro("input_shape",
-                   [](const adaste::Network& network) {
-                     const adaste::Extent input = network.input();
+                   [](const adaste::Networks& networks) {
+                     const adaste::Extent input = networks.largest().input();
                      return nb::make_tuple(input.channels, input.height, input.width);
                    })
-      .def_prop_ro("outputs", &adaste::Network::outputs)
-      .def_prop_ro("input_ports", [](const adaste::Network& net) { return ports(net, net.input_ports()); })
-      .def_prop_ro("output_ports", [](const adaste::Network& net) { return ports(net, net.output_ports()); })
-      .def("compute", &compute, "inputs"_a.noconvert(), "outputs"_a.noconvert())
-      .def_prop_ro("classes", &adaste::Network::classes)
-      .def_prop_ro("mean", &adaste::Network::mean)
-      .def_prop_ro("std", &adaste::Network::std)
-      .def_prop_ro("recipe", &adaste::Network::recipe)
-      .def_prop_ro("producer", &adaste::Network::producer)
+      .def_prop_ro("outputs", of_largest<&adaste::Network::outputs>)
+      .def_prop_ro("free_sizes",
+                   [](const adaste::Networks& networks) {
+                     nb::list found;
+                     for (size_t i = 0; i < networks.free().names.size(); ++i)
+                       found.append(nb::make_tuple(networks.free().names[i], networks.free().most[i]));
+                     return found;
+                   })
+      .def("ports_for", &ports_for, "shapes"_a)
+      .def_prop_ro("input_ports",
+                   [](const adaste::Networks& networks) {
+                     return ports(networks.largest(), networks.largest().input_ports());
+                   })
+      .def_prop_ro("output_ports",
+                   [](const adaste::Networks& networks) {
+                     return ports(networks.largest(), networks.largest().output_ports());
+                   })
+      .def("compute", &compute, "shapes"_a, "inputs"_a.noconvert(), "outputs"_a.noconvert())
+      .def_prop_ro("classes", of_largest<&adaste::Network::classes>)
+      .def_prop_ro("mean", of_largest<&adaste::Network::mean>)
+      .def_prop_ro("std", of_largest<&adaste::Network::std>)
+      .def_prop_ro("recipe", of_largest<&adaste::Network::recipe>)
+      .def_prop_ro("producer", of_largest<&adaste::Network::producer>)
       .def_prop_ro("nodes", &nodes)
-      .def_prop_ro("kernels", &adaste::Network::kernels)
-      .def_prop_ro("threads", &adaste::Network::threads)
-      .def_prop_ro("memory_bytes", &adaste::Network::memory_bytes)
+      .def_prop_ro("kernels", of_largest<&adaste::Network::kernels>)
+      .def_prop_ro("threads", of_largest<&adaste::Network::threads>)
+      .def_prop_ro("memory_bytes", &adaste::Networks::memory_bytes)
       .def("run", &run<Floats>, "images"_a.noconvert(), "outputs"_a.noconvert())
       .def("run", &run<Bytes>, "images"_a.noconvert(), "outputs"_a.noconvert())
       .def("calibrate", &calibrate<Floats>, "images"_a.noconvert())

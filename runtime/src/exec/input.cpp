@@ -41,10 +41,21 @@ bool read_floats(int64_t pixels, int channels, const float* from, int64_t plane,
   return true;
 }
 
-bool read_integers(int64_t count, const int32_t* from, int most, float* to) {
-  if (!std::all_of(from, from + count, [most](int32_t number) { return number >= 0 && number < most; })) return false;
-  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+namespace {
+
+template <class Integer>
+bool read_all(int64_t count, const Integer* from, int most, float* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (from[i] < 0 || from[i] >= most) return false;
+    const auto number = static_cast<int32_t>(from[i]);
+    std::memcpy(to + i, &number, sizeof number);
+  }
   return true;
 }
+
+}  // namespace
+
+bool read_integers(int64_t count, const int32_t* from, int most, float* to) { return read_all(count, from, most, to); }
+bool read_integers(int64_t count, const int64_t* from, int most, float* to) { return read_all(count, from, most, to); }
 
 }  // namespace adaste

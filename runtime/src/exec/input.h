@@ -14,7 +14,8 @@ void read_bytes(int64_t pixels, int channels, const uint8_t* from, const std::ve
 // finite.
 bool read_floats(int64_t pixels, int channels, const float* from, int64_t plane, float* to);
 
-// Some whole numbers as they are; false where one is not from 0 to most - 1.
+// Some whole numbers as int32; false where one is not from 0 to most - 1.
 bool read_integers(int64_t count, const int32_t* from, int most, float* to);
+bool read_integers(int64_t count, const int64_t* from, int most, float* to);
 
 }  // namespace adaste

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "base/error.h"
 #include "exec/convolve.h"
@@ -46,11 +47,13 @@ Epilogue epilogue_of(const Node& node, const float* residual) {
 
 }  // namespace
 
-Network::Network(const uint8_t* bytes, size_t size, const Options& options) : options_(options) {
+Network::Network(const uint8_t* bytes, size_t size, const Options& options, const std::vector<int>* sizes)
+    : options_(options) {
   require(options.threads >= 0 && options.threads <= most_threads, "threads must be 1 to ", most_threads,
           ", or 0 for one on each physical core, got ", options.threads);
   if (options.threads == 0) options_.threads = std::min(usable_cores(), most_threads);
-  graph_ = read_graph(bytes, size, options_.limits);
+  graph_ = read_graph(bytes, size, options_.limits, sizes);
+  if (options.other != nullptr) share_numbers(*options.other);
   signature_ = signature_of(graph_);
   for (const Port& port : graph_.inputs) {
     mean_.emplace_back(port.mean.begin(), port.mean.end());
@@ -58,7 +61,7 @@ Network::Network(const uint8_t* bytes, size_t size, const Options& options) : op
     most_tokens_.push_back(largest);
   }
   for (const Node& node : graph_.nodes)
-    if (node.op == Op::embedding) {
+    if (node.op == Op::embedding && node.flag) {
       int& most = most_tokens_[static_cast<size_t>(node.inputs[0])];
       most = std::min(most, node.start);
     }
@@ -73,7 +76,7 @@ Network::Network(const uint8_t* bytes, size_t size, const Options& options) : op
   check_memory();
   choose_kernels();
   prepare_weights();
-  workers_ = std::make_unique<Workers>(options_.threads);
+  workers_ = options.other != nullptr ? options.other->workers_ : std::make_shared<Workers>(options_.threads);
   places_ = std::vector<Place>(static_cast<size_t>(workers_->turns()));
   for (int i = 1; i < options_.threads; ++i) helper_scratch_.emplace_back(thread_scratch_);
 }
@@ -136,13 +139,33 @@ void Network::prepare_weights() {
     if (step.kernel == nullptr) continue;
     const Node& node = *step.action->node;
     const ConvShape& shape = step.action->shape;
-    step.weights.reserve(step.kernel->weight_bytes(shape));
+    const size_t bytes = step.kernel->weight_bytes(shape);
+    step.weights = std::make_shared<Memory>(bytes);
     if (node.binary)
-      step.kernel->prepare(shape, channels_last(shape, node.weight).data(), step.weights.data());
+      step.kernel->prepare(shape, channels_last(shape, node.weight).data(), step.weights->data());
     else
-      step.kernel->prepare(shape, node.weight, step.weights.data());
+      step.kernel->prepare(shape, node.weight, step.weights->data());
+    share_weights(step, bytes);
   }
+  options_.other = nullptr;
   for (Node& node : graph_.nodes) node.weight = nullptr;  // the file's bytes are not kept
+}
+
+// A kernel may order weights by the size of the image: then each size has its own.
+void Network::share_weights(Step& step, size_t bytes) const {
+  if (options_.other == nullptr) return;
+  const std::vector<Node>& nodes = options_.other->graph_.nodes;
+  const Node* const same = nodes.data() + (step.action->node - graph_.nodes.data());
+  for (const Step& other : options_.other->steps_)
+    if (other.kernel == step.kernel && other.action->node == same && other.weights->bytes() == step.weights->bytes() &&
+        std::memcmp(other.weights->data(), step.weights->data(), bytes) == 0)
+      step.weights = other.weights;
+}
+
+// Tables and constants are the same for all sizes.
+void Network::share_numbers(const Network& other) {
+  for (size_t i = 0; i < graph_.nodes.size(); ++i)
+    if (graph_.nodes[i].numbers != nullptr) graph_.nodes[i].numbers = other.graph_.nodes[i].numbers;
 }
 
 std::vector<std::pair<std::string, std::string>> Network::kernels() const {
@@ -161,7 +184,7 @@ std::vector<NodeFacts> Network::nodes() const {
     if (node.op == Op::convolution)
       facts.weights = node.shape.out_channels * static_cast<int64_t>(window_size(node.shape));
     else
-      facts.weights = static_cast<int64_t>(node.numbers.size());
+      facts.weights = node.numbers == nullptr ? 0 : static_cast<int64_t>(node.numbers->size());
     result.push_back(std::move(facts));
   }
   for (const Step& step : steps_)
@@ -193,7 +216,7 @@ int64_t Network::most_images() const {
 
 Feed Network::feed_of(const Images& images) const {
   static_cast<void>(input());  // an error where it does not take them
-  return {images.floats, images.bytes, nullptr};
+  return {images.floats, images.bytes};
 }
 
 void Network::run(const Images& images, float* outputs) {
@@ -220,7 +243,8 @@ void Network::run_some(const Feed* inputs, int64_t first, const Call& call,
   for (size_t number = 0; number < graph_.inputs.size(); ++number) read_input(number, inputs[number], first, call);
   for (Step& step : steps_) run_step(step, call);
   for (size_t number = 0; number < results_.size(); ++number)
-    results_[number].copy(frame(call), outputs[number] + first * results_[number].elements());
+    if (outputs[number] != nullptr)
+      results_[number].copy(frame(call), outputs[number] + first * results_[number].elements());
 }
 
 Frame Network::frame(const Call& call) const {
@@ -232,7 +256,7 @@ Frame Network::frame(const Call& call) const {
 void Network::read_input(size_t number, const Feed& feed, int64_t first, const Call& call) {
   profile::begin_step("input", nullptr);
   const Value& value = value_of(graph_.inputs[number]);
-  const bool map = value.shape.rank() == 3;
+  const bool map = is_map(value);
   const int64_t all = value.shape.elements();
   const int channels = map ? value.shape[0] : 1;
   const int64_t pixels = all / channels;
@@ -247,7 +271,10 @@ void Network::read_input(size_t number, const Feed& feed, int64_t first, const C
     const int64_t count = std::min(each, pixels - pixel);
     float* place = to + image + pixel * channels;
     if (value.integer) {
-      if (!read_integers(count, feed.integers + from + pixel, most_tokens_[number], place)) good = false;
+      const bool known = feed.integers != nullptr
+                             ? read_integers(count, feed.integers + from + pixel, most_tokens_[number], place)
+                             : read_integers(count, feed.long_integers + from + pixel, most_tokens_[number], place);
+      if (!known) good = false;
     } else if (feed.floats == nullptr) {
       read_bytes(count, channels, feed.bytes + from + pixel * channels, mean_[number], std_[number], place);
     } else if (!read_floats(count, channels, feed.floats + from + pixel, pixels, place)) {
@@ -270,7 +297,7 @@ void Network::convolve(Step& step, const Call& call) {
   const bool alone = thread_scratch_of(step) > most_thread_scratch();
   const ConvShape shape = with_batch(action.shape, call.count, alone ? 1 : call.turn.threads());
   call.place.scratch.reserve(kernel.scratch_bytes(shape));
-  adaste::convolve({kernel, shape, memory.read(action.inputs[0], 0), step.weights.data(),
+  adaste::convolve({kernel, shape, memory.read(action.inputs[0], 0), step.weights->data(),
                     epilogue_of(*action.node, action.inputs.size() > 1 ? memory.read(action.inputs[1], 0) : nullptr),
                     step.quantisation, memory.place(action.output, 0)},
                    call.place.scratch.data(), helper_scratch_, call.turn);

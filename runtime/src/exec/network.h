@@ -16,10 +16,13 @@
 
 namespace adaste {
 
+class Network;
+
 struct Options {
   int threads = 1;    // 0: the physical cores that the process may use
   bool int8 = false;  // one-bit layers take 8-bit activations
   Limits limits{};
+  const Network* other = nullptr;  // of the same file with other sizes, which shares its workers and weights
 };
 
 // A batch of images: float32 (count, channels, height, width), normalised; or uint8 (count, height, width, channels).
@@ -29,12 +32,13 @@ struct Images {
   int64_t count;
 };
 
-// An input of a network, `count` one after the other: float32 or, for whole numbers, int32 in the order of its axes; or
-// images of bytes (height, width, channels).
+// An input of a network, `count` one after the other: float32 or, for whole numbers, int32 or int64 in the order of its
+// axes; or images of bytes (height, width, channels). One of them is not null.
 struct Feed {
-  const float* floats;
-  const uint8_t* bytes;
-  const int32_t* integers;
+  const float* floats = nullptr;
+  const uint8_t* bytes = nullptr;
+  const int32_t* integers = nullptr;
+  const int64_t* long_integers = nullptr;
 };
 
 // The sizes of images.
@@ -56,12 +60,14 @@ struct NodeFacts {
 class Network {
  public:
   // From the bytes of a file, which are not needed afterwards.
-  Network(const uint8_t* bytes, size_t size, const Options& options);
+  // `sizes` are free ones of the file; without them they are the largest.
+  Network(const uint8_t* bytes, size_t size, const Options& options, const std::vector<int>* sizes = nullptr);
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
   // What it takes and what it gives, in the order of the file.
   const Signature& signature() const { return signature_; }
+  const Graph& graph() const { return graph_; }
   const std::vector<Port>& input_ports() const { return graph_.inputs; }
   const std::vector<Port>& output_ports() const { return graph_.outputs; }
   const Value& value_of(const Port& port) const { return graph_.values[static_cast<size_t>(port.value)]; }
@@ -90,7 +96,8 @@ class Network {
   // is not finite.
   void run(const Images& images, float* outputs);
 
-  // The same for any inputs and outputs, in the order of the ports; each output has the batch first.
+  // The same for any inputs and outputs, in the order of the ports; each output has the batch first, and where it is
+  // not wanted, a null pointer.
   void run(const Feed* inputs, int64_t count, float* const* outputs);
 
   // Runs and remembers the range of what each 8-bit layer sees: from then on that is its range for all images. After an
@@ -111,7 +118,7 @@ class Network {
     const Action* action;
     const ConvKernel* kernel;
     std::unique_ptr<Operation> operation;
-    Memory weights;
+    std::shared_ptr<Memory> weights;
     Quantisation quantisation;
     float low, high;  // the range seen while calibrating
   };
@@ -130,6 +137,8 @@ class Network {
 
   void choose_kernels();
   void prepare_weights();
+  void share_numbers(const Network& other);
+  void share_weights(Step& step, size_t bytes) const;
   void check_memory() const;
   size_t thread_scratch_of(const Step& step) const;
   size_t most_thread_scratch() const;
@@ -157,7 +166,7 @@ class Network {
   std::vector<Place> places_;           // of every turn
   size_t thread_scratch_ = 0;           // bytes that kernels need for each thread, at most
   std::vector<Memory> helper_scratch_;  // of every thread but the callers'
-  std::unique_ptr<Workers> workers_;
+  std::shared_ptr<Workers> workers_;
   bool calibrating_ = false;
 };
 

@@ -591,7 +591,7 @@ class Attention : public Operation {
   int64_t queries_, features_, places_, width_, heads_, blocks_;
 };
 
-// The whole numbers were checked when they came in.
+// Whole numbers were checked when they came in; real ones are cut to those that there are.
 class Embedding : public Operation {
  public:
   explicit Embedding(const Action& action) : input_(action.inputs[0]), output_(action.output), node_(*action.node) {}
@@ -602,8 +602,11 @@ class Embedding : public Operation {
       const float* tokens = frame.read(input_, image);
       for (int64_t place = begin; place < end; ++place) {
         int32_t token = 0;
-        std::memcpy(&token, tokens + place, sizeof token);
-        std::memcpy(frame.place(output_, image) + place * width, node_.numbers.data() + token * width,
+        if (node_.flag)
+          std::memcpy(&token, tokens + place, sizeof token);
+        else if (tokens[place] > 0.0F)  // not for NaN
+          token = tokens[place] < static_cast<float>(node_.start) ? static_cast<int32_t>(tokens[place]) : node_.start - 1;
+        std::memcpy(frame.place(output_, image) + place * width, node_.numbers->data() + token * width,
                     static_cast<size_t>(width) * sizeof(float));
       }
     });
@@ -612,6 +615,26 @@ class Embedding : public Operation {
  private:
   View input_, output_;
   const Node& node_;
+};
+
+class Number : public Operation {
+ public:
+  explicit Number(const Action& action) : input_(action.inputs[0]), output_(action.output) {}
+
+  void run(const Frame& frame) const override {
+    for_places(frame, input_.shape.elements(), 1, [&](int image, int64_t begin, int64_t end) {
+      const float* x = frame.read(input_, image);
+      float* y = frame.place(output_, image);
+      for (int64_t place = begin; place < end; ++place) {
+        int32_t whole = 0;
+        std::memcpy(&whole, x + place, sizeof whole);
+        y[place] = static_cast<float>(whole);
+      }
+    });
+  }
+
+ private:
+  View input_, output_;
 };
 
 }  // namespace
@@ -645,6 +668,7 @@ std::unique_ptr<Operation> make_operation(const Action& action) {
     case Op::matmul: return std::make_unique<MatMul>(action);
     case Op::attention: return std::make_unique<Attention>(action);
     case Op::embedding: return std::make_unique<Embedding>(action);
+    case Op::number: return std::make_unique<Number>(action);
   }
   return nullptr;
 }

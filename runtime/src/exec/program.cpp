@@ -14,8 +14,8 @@ class Programmer {
 
   Program program() {
     for (size_t place = 0; place < graph_.inputs.size(); ++place) {
-      const Shape& shape = graph_.values[place].shape;
-      program_.values.push_back(fresh(shape, shape.rank() == 3 ? channels_last(shape) : rows(shape)));
+      const Value& value = graph_.values[place];
+      program_.values.push_back(fresh(value.shape, is_map(value) ? channels_last(value.shape) : rows(value.shape)));
     }
     for (const Node& node : graph_.nodes) program_.values.push_back(add(node));
     return std::move(program_);
@@ -31,7 +31,7 @@ class Programmer {
       case Op::slice:
       case Op::expand: return seen(node, shape);
       case Op::constant: {
-        View view{shape, rows(shape), 0, -1, node.numbers.data()};
+        View view{shape, rows(shape), 0, -1, node.numbers->data()};
         return view;
       }
       case Op::convolution: return convolved(node, shape);
@@ -43,7 +43,8 @@ class Programmer {
       case Op::layer_norm:
       case Op::matmul:
       case Op::reduce:
-      case Op::embedding: return put_all(node, shape, rows);
+      case Op::embedding:
+      case Op::number: return put_all(node, shape, rows);
       case Op::attention: return attended(node, shape);
       case Op::function:
       case Op::relu: return mapped(node, shape);

@@ -293,4 +293,13 @@ void Workers::Turn::share(const Job& job, int count) {
     if (!wait.goes_on()) return team.caller.sleep(all_ended);
 }
 
+struct Lock::System {
+  std::mutex mutex;
+};
+
+Lock::Lock() : system_(std::make_unique<System>()) {}
+Lock::~Lock() = default;
+void Lock::take() { system_->mutex.lock(); }
+void Lock::give() { system_->mutex.unlock(); }
+
 }  // namespace adaste

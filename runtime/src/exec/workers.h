@@ -83,4 +83,31 @@ class Workers {
   std::unique_ptr<System> system_;
 };
 
+// What one thread at a time may hold.
+class Lock {
+ public:
+  Lock();
+  ~Lock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  class Held {
+   public:
+    explicit Held(Lock& lock) : lock_(lock) { lock_.take(); }
+    ~Held() { lock_.give(); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+   private:
+    Lock& lock_;
+  };
+
+ private:
+  void take();
+  void give();
+
+  struct System;
+  std::unique_ptr<System> system_;
+};
+
 }  // namespace adaste

@@ -125,17 +125,20 @@ void append(std::string& message, const Shape& shape) {
   message += ")";
 }
 
-Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits) {
+Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits, const std::vector<int>* sizes) {
   const Container container = read_container(bytes, size);
-  const Json json = Json::parse(container.description);
+  Json json = Json::parse(container.description);
   const Fields facts(json, "the description");
   const int version = checked_version(facts);
   if (version == 1)
     facts.allow_only({"format", "version", "bit_order", "input", "classes", "recipe", "producer", "nodes", "output"});
   else
-    facts.allow_only({"format", "version", "bit_order", "inputs", "classes", "recipe", "producer", "nodes", "outputs"});
+    facts.allow_only({"format", "version", "bit_order", "inputs", "classes", "recipe", "producer", "nodes", "outputs"},
+                     {"free", "sizes"});
 
   Graph graph;
+  if (version > 1) graph.free = read_free_sizes(facts);
+  if (!graph.free.names.empty()) set_free_sizes(graph.free, sizes == nullptr ? graph.free.most : *sizes, json);
   read_origin(facts, graph);
   read_inputs(facts, version, graph);
   const Json& nodes = facts.any("nodes");

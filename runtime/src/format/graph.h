@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "format/free_sizes.h"
 #include "kernels/contract.h"
 
 namespace adaste {
@@ -65,14 +67,15 @@ enum class Op {
   resize,
   matmul,
   attention,
-  embedding
+  embedding,
+  number
 };
 
 enum class Function {
   abs, elu, erf, exp, gelu, gelu_tanh, hardsigmoid, hardswish, leaky_relu, log, mish, reciprocal, rsqrt, sigmoid,
   silu, softplus, sqrt, tanh
 };
-enum class Combination { add, divide, maximum, minimum, multiply, subtract };
+enum class Combination { add, divide, equal, less, maximum, minimum, multiply, subtract };
 enum class Reduction { max, mean, min, sum };
 enum class Padding { constant, edge, reflect, wrap };
 
@@ -98,8 +101,8 @@ struct Node {
   std::vector<int> axes, before;       // axes, sides, step; `before` of a pad
   int axis = 0, start = 0, step = 1;   // of a slice; groups, count
   std::array<float, 2> steps{};        // of a resize
-  bool flag = false, corners = false;  // keep, center, causal or linear
-  std::vector<float> numbers;          // of a constant or an embedding
+  bool flag = false, corners = false;  // keep, center, causal or linear; of an embedding: of whole numbers
+  std::shared_ptr<const std::vector<float>> numbers;  // of a constant or an embedding
 };
 
 struct Value {
@@ -107,6 +110,9 @@ struct Value {
   bool integer = false;   // whole numbers, int32
   bool constant = false;  // the same for all inputs
 };
+
+// Images and what is like them; they lie in memory pixel by pixel.
+inline bool is_map(const Value& value) { return value.shape.rank() == 3 && !value.integer; }
 
 // An input or an output of the network.
 struct Port {
@@ -123,9 +129,10 @@ struct Graph {
   std::vector<std::string> names;
   std::vector<Node> nodes;
   std::vector<Port> inputs, outputs;
+  FreeSizes free;
 };
 
-// The network in a file's bytes, to which weights in its nodes point.
-Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits);
+// The network in a file's bytes, to which weights in its nodes point; for some of its free sizes, or for the largest.
+Graph read_graph(const uint8_t* bytes, size_t size, const Limits& limits, const std::vector<int>* sizes = nullptr);
 
 }  // namespace adaste

@@ -24,6 +24,12 @@ const Json* Json::find(std::string_view key) const {
   return nullptr;
 }
 
+void Json::set_integer(int64_t value) {
+  number_ = static_cast<double>(value);
+  whole_ = true;
+  string_ = text(value);
+}
+
 class JsonParser {
  public:
   explicit JsonParser(std::string_view text) : text_(text) {}

@@ -27,6 +27,7 @@ class Json {
   const std::string& string() const { return string_; }  // of a number, how it was written
   const std::vector<Json>& items() const { return items_; }
   const std::vector<Member>& members() const { return members_; }
+  std::vector<Json>& items() { return items_; }
 
   // Is it a whole number, written without fraction or exponent, that a double holds exactly?
   bool is_integer() const;
@@ -34,6 +35,10 @@ class Json {
 
   // The value of a key; null where there is none.
   const Json* find(std::string_view key) const;
+  Json* find(std::string_view key) { return const_cast<Json*>(static_cast<const Json*>(this)->find(key)); }
+
+  // Makes a whole number another one, as if that had been written.
+  void set_integer(int64_t value);
 
  private:
   friend class JsonParser;

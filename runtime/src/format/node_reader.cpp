@@ -91,7 +91,8 @@ const NodeReader::Kind* NodeReader::kind_of(const std::string& op) const {
       {"resize", Op::resize, 1, 1, &NodeReader::resize},
       {"matmul", Op::matmul, 2, 2, &NodeReader::matmul},
       {"attention", Op::attention, 3, 4, &NodeReader::attention},
-      {"embedding", Op::embedding, 1, 1, &NodeReader::embedding}};
+      {"embedding", Op::embedding, 1, 1, &NodeReader::embedding},
+      {"number", Op::number, 1, 1, &NodeReader::number}};
   const Kind* const found = std::find_if(std::begin(all), std::end(all), [&](const Kind& kind) { return op == kind.name; });
   return found != std::end(all) && found->version <= version_ ? found : nullptr;
 }
@@ -121,8 +122,10 @@ void NodeReader::read_inputs(const Fields& fields, const Kind& kind, Node& node)
   for (const std::string& name : fields.strings("inputs")) {
     const auto number = numbers_.find(name);
     require(number != numbers_.end(), fields.what(), ": its input '", name, "' is not computed before it");
-    require(graph_.values[static_cast<size_t>(number->second)].integer == (kind.op == Op::embedding), fields.what(),
-            ": whole numbers are for embeddings, and only these take them");
+    const bool integer = graph_.values[static_cast<size_t>(number->second)].integer;
+    require(!integer || kind.op == Op::embedding || kind.op == Op::number, fields.what(),
+            ": whole numbers are for embeddings and for number, which makes them real");
+    require(integer || kind.op != Op::number, fields.what(), ": its input '", name, "' is real already");
     node.inputs.push_back(number->second);
   }
   require(node.inputs.size() >= kind.least && node.inputs.size() <= kind.most, fields.what(), " must have ", kind.least,

@@ -70,6 +70,7 @@ class NodeReader {
   Shape matmul(const Fields& fields, Node& node);
   Shape attention(const Fields& fields, Node& node);
   Shape embedding(const Fields& fields, Node& node);
+  Shape number(const Fields& fields, Node& node);
 
   int read_axis(const Fields& fields, const Shape& shape) const;
   Shape read_sides(const Fields& fields) const;

@@ -1,6 +1,7 @@
 #include "format/signature.h"
 
 #include "base/error.h"
+#include "format/graph.h"
 
 namespace adaste {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "format/graph.h"
-
 namespace adaste {
+
+struct Graph;
 
 enum class ValueType { float32, int64 };
 

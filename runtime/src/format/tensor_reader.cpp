@@ -13,7 +13,7 @@ namespace {
 constexpr const char* functions[] = {"abs", "elu",        "erf",   "exp",     "gelu", "gelu_tanh",
                                      "hardsigmoid", "hardswish",  "leaky_relu", "log", "mish", "reciprocal",
                                      "rsqrt", "sigmoid", "silu", "softplus", "sqrt", "tanh"};
-constexpr const char* combinations[] = {"add", "divide", "maximum", "minimum", "multiply", "subtract"};
+constexpr const char* combinations[] = {"add", "divide", "equal", "less", "maximum", "minimum", "multiply", "subtract"};
 constexpr const char* reductions[] = {"max", "mean", "min", "sum"};
 constexpr const char* paddings[] = {"constant", "edge", "reflect", "wrap"};
 
@@ -67,7 +67,8 @@ void NodeReader::read_ends(const Fields& fields, Node& node, int64_t count) {
 Shape NodeReader::constant(const Fields& fields, Node& node) {
   fields.allow_only({"op", "inputs", "output", "sides", "value"});
   Shape sides = read_sides(fields);
-  node.numbers = read_numbers(fields, "value", {static_cast<uint64_t>(sides.elements())});
+  node.numbers = std::make_shared<const std::vector<float>>(
+      read_numbers(fields, "value", {static_cast<uint64_t>(sides.elements())}));
   return sides;
 }
 
@@ -285,12 +286,19 @@ Shape NodeReader::embedding(const Fields& fields, Node& node) {
   fields.allow_only({"op", "inputs", "output", "count", "width", "weight"});
   node.start = fields.whole("count", 1, largest);
   node.step = fields.whole("width", 1, largest);
-  node.numbers =
-      read_numbers(fields, "weight", {static_cast<uint64_t>(node.start), static_cast<uint64_t>(node.step)});
+  node.numbers = std::make_shared<const std::vector<float>>(
+      read_numbers(fields, "weight", {static_cast<uint64_t>(node.start), static_cast<uint64_t>(node.step)}));
+  node.flag = graph_.values[static_cast<size_t>(node.inputs[0])].integer;
   Shape result = input(node, 0);
   result.sides.push_back(node.step);
   spend(fields, result.elements());
   return result;
+}
+
+Shape NodeReader::number(const Fields& fields, Node& node) {
+  fields.allow_only({"op", "inputs", "output"});
+  spend(fields, input(node, 0).elements());
+  return input(node, 0);
 }
 
 }  // namespace adaste

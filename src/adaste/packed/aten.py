@@ -99,6 +99,9 @@ _ARITHMETIC: dict[Any, Call] = {
     _aten.neg.default: tensors.negate,
     _aten.pow.Tensor_Scalar: tensors.power,
     _aten.square.default: tensors.square,
+    _aten.multiply.Tensor: tensors.combination("multiply"),
+    _aten.divide.Tensor: tensors.combination("divide"),
+    _aten.subtract.Tensor: tensors.combination("subtract"),
     _aten.masked_fill.Scalar: tensors.masked_fill,
     _aten.masked_fill.Tensor: tensors.masked_fill,
     _aten.where.self: tensors.where,
@@ -107,6 +110,10 @@ _ARITHMETIC: dict[Any, Call] = {
     _aten.mm.default: tensors.product,
     _aten.bmm.default: tensors.product,
     _aten.matmul.default: tensors.product,
+    _aten.baddbmm.default: tensors.shifted_batch_product,
+    _aten.einsum.default: tensors.einsum,
+    _aten.addcmul.default: tensors.sum_with_product,
+    _aten.cumsum.default: tensors.cumulative_sum,
     _aten.mean.dim: layers.reduction("mean"),
     _aten.sum.dim_IntList: layers.reduction("sum"),
     _aten.amax.default: layers.reduction("max"),
@@ -118,22 +125,54 @@ _ARITHMETIC: dict[Any, Call] = {
     _aten.min.dim: layers.extreme("min"),
 }
 
+_TRUTH: dict[Any, Call] = {
+    **dict.fromkeys((_aten.__and__.Tensor, _aten.bitwise_and.Tensor, _aten.logical_and.default), tensors.both),
+    **dict.fromkeys(
+        (_aten.__or__.Tensor, _aten.bitwise_or.Tensor, _aten.logical_or.default), tensors.combination("maximum")
+    ),
+    **dict.fromkeys((_aten.bitwise_not.default, _aten.logical_not.default), tensors.denial),
+}
+
+_COMPARISONS: dict[Any, Call] = {
+    getattr(getattr(_aten, name), kind): tensors.comparison(function, turned=turned, denied=denied)
+    for name, (function, turned, denied) in {
+        "eq": ("equal", False, False),
+        "ne": ("equal", False, True),
+        "lt": ("less", False, False),
+        "gt": ("less", True, False),
+        "ge": ("less", False, True),
+        "le": ("less", True, True),
+    }.items()
+    for kind in ("Scalar", "Tensor")
+}
+
+_CASTS: dict[Any, Call] = dict.fromkeys(
+    (
+        *(_aten.clone.default, _aten.contiguous.default, _aten.detach.default, _aten.alias.default),
+        *(_aten.lift_fresh_copy.default, _aten.to.dtype, _aten.to.device, _aten.to.dtype_layout),
+        *(_aten._to_copy.default, _aten.type_as.default),
+    ),
+    tensors.identity,
+)
+
+_VIEWS: dict[Any, Call] = dict.fromkeys(
+    (
+        *(_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default, _aten.flatten.using_ints),
+        *(_aten.unflatten.int, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims, _aten.unsqueeze.default),
+        *(_aten.reshape_as.default, _aten.view_as.default),
+    ),
+    tensors.view,
+)
+
 _SHAPES: dict[Any, Call] = {
     _aten.cat.default: tensors.concatenate,
     _aten.stack.default: tensors.stack,
     _aten.roll.default: tensors.roll,
-    _aten.view.default: tensors.view,
-    _aten.reshape.default: tensors.view,
-    _aten._unsafe_view.default: tensors.view,
-    _aten.flatten.using_ints: tensors.view,
-    _aten.unflatten.int: tensors.view,
-    _aten.squeeze.default: tensors.view,
-    _aten.squeeze.dim: tensors.view,
-    _aten.squeeze.dims: tensors.view,
-    _aten.unsqueeze.default: tensors.view,
     _aten.permute.default: tensors.permute,
     _aten.transpose.int: tensors.transpose,
     _aten.t.default: tensors.transpose,
+    _aten.swapaxes.default: tensors.transpose,
+    _aten.swapdims.default: tensors.transpose,
     _aten.expand.default: tensors.expand,
     _aten.expand_as.default: tensors.expand,
     _aten.repeat.default: tensors.repeat,
@@ -158,30 +197,33 @@ _SHAPES: dict[Any, Call] = {
     _aten.new_zeros.default: tensors.filled(0),
     _aten.new_ones.default: tensors.filled(1),
     _aten.new_full.default: tensors.filled(None),
+    _aten.index.Tensor: tensors.index,
+    _aten.index_select.default: tensors.index_select,
+    _aten.gather.default: tensors.gather,
+    _aten.flip.default: tensors.flip,
+    _aten.unfold.default: tensors.windows,
+    _aten.im2col.default: tensors.blocks,
+    _aten.col2im.default: tensors.joined_blocks,
     **dict.fromkeys(
-        (
-            *(_aten.clone.default, _aten.contiguous.default, _aten.detach.default, _aten.alias.default),
-            *(_aten.lift_fresh_copy.default, _aten.dropout.default, _aten.feature_dropout.default),
-            *(
-                _aten.alpha_dropout.default,
-                _aten.to.dtype,
-                _aten.to.device,
-                _aten.to.dtype_layout,
-                _aten._to_copy.default,
-            ),
-            *(_aten.type_as.default,),
-        ),
-        tensors.identity,
+        (_aten.dropout.default, _aten.feature_dropout.default, _aten.alpha_dropout.default), tensors.identity
     ),
 }
 
-CALLS: MappingProxyType[Any, Call] = MappingProxyType({**_LAYERS, **_FUNCTIONS, **_ARITHMETIC, **_SHAPES})
+CALLS: MappingProxyType[Any, Call] = MappingProxyType(
+    {**_LAYERS, **_FUNCTIONS, **_ARITHMETIC, **_TRUTH, **_COMPARISONS, **_SHAPES, **_CASTS, **_VIEWS}
+)
 """All operations of torch that can be packed."""
+
+CASTS, OF_TRUTH = frozenset(_CASTS), frozenset(_TRUTH)
+"""Copies, perhaps of another type; and operations on truth values alone."""
+
+TAKE_WHOLE = frozenset((_aten.embedding.default, *_CASTS, *_VIEWS))
+"""Operations that take the whole numbers of an input as they are; for others these become real."""
 
 SUPPORTED = (
     "A packed network may have convolutions, also transposed and of rows, linear layers, embeddings, the usual norms, "
-    "activations, pools and attention, Upsample (nearest, bilinear), sums, products, means and maxima, and changes of "
-    "shape that leave the inputs of a batch apart"
+    "activations, pools and attention, Upsample (nearest, bilinear), sums, products, comparisons, means and maxima, "
+    "and changes of shape that leave the inputs of a batch apart"
 )
 
 _SOFTMAX = "Leave out a log_softmax at the end: a packed network gives logits, whose largest is at the same class"

@@ -360,6 +360,8 @@ def average_pool(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Valu
     if a.get("divisor_override") is not None:
         raise ValueError(f"divisor_override is not possible, got {a['divisor_override']}")
     x, (kernel, stride, padding) = as_map(a["self"]), _window(a)
+    if a["ceil_mode"] and padding == (0, 0):  # what a kernel has beyond the map counts for nothing
+        kernel = (min(kernel[0], x.shape[1]), min(kernel[1], x.shape[2]))
     node = AveragePool(
         inputs=(builder.use(x),),
         output=builder.new_name(),

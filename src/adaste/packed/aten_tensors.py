@@ -172,14 +172,14 @@ def hardtanh(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 def clamp(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """Add aten.clamp, of ReLUs: min(x, c) = c - relu(c - x) and max(x, c) = c + relu(x - c).
 
-    Larger bounds would cost digits, and are compared.
+    Larger bounds would cost digits, and are compared; so are all where the network has small numbers.
     """
     value: Value = a["self"]
     low, high = a.get("min"), a.get("max")
     bounds = [bound for bound in (low, high) if bound is not None]
     if bounds != sorted(bounds) or not all(map(math.isfinite, bounds)):
         raise ValueError(f"the bounds of a clamp must rise and be finite, got {bounds}")
-    if max(map(abs, bounds)) > LARGEST_BOUND:
+    if builder.exact or max(map(abs, bounds)) > LARGEST_BOUND:
         for name, bound in (("maximum", low), ("minimum", high)):
             value = value if bound is None else put_combination(builder, name, value, bound)
         return value
@@ -294,7 +294,7 @@ def _channels(builder: Builder, x: Value, numbers: Array) -> Callable[..., Value
     """
     if numbers.size == 1:
         stored = builder.shapes[x.name]
-        if len(stored) not in (1, 3) or _is_of_linear(builder, x.name):
+        if builder.sized or len(stored) not in (1, 3) or _is_of_linear(builder, x.name):
             return None
         whole = Value(x.name, stored)
         return lambda scale, shift: _alike(put_affine(builder, whole, _all(scale, stored), _all(shift, stored)), x)
@@ -326,24 +326,7 @@ def as_constant(given: Any, x: Value) -> Array:
     """Return a constant that meets `x` in shape, without the batch. Raise ValueError if inputs would differ by it."""
     if not isinstance(given, Constant):
         return np.full((), float(given))
-    numbers = given.tensor.double().numpy()
-    while numbers.ndim > x.rank and len(numbers) == 1:
-        numbers = numbers[0]
-    if numbers.ndim > x.rank:
-        raise ValueError(f"a constant {numbers.shape} does not fit a value {x.torch_shape()}")
-    place = x.batch - (x.rank - numbers.ndim)
-    if place < 0:
-        return _fitting(numbers, x)
-    if numbers.shape[place] == 1:
-        return _fitting(numbers if x.merged else numbers.squeeze(place), x)
-    whole = numbers.shape[place] % BATCH == 0 and x.merged != BEHIND
-    parts = np.split(numbers, BATCH, place) if whole else []
-    if not parts or not all(np.array_equal(part, parts[0]) for part in parts):
-        raise ValueError(f"a constant {numbers.shape} must be the same for all inputs of a batch")
-    return _fitting(parts[0] if x.merged else parts[0].squeeze(place), x)
-
-
-def _fitting(numbers: Array, x: Value) -> Array:
+    numbers = _without_batch(given, x)
     try:
         np.broadcast_shapes(numbers.shape, x.shape)
     except ValueError:
@@ -351,25 +334,308 @@ def _fitting(numbers: Array, x: Value) -> Array:
     return numbers
 
 
+ROUNDING = 1e-5
+"""How much what the model computes from constants alone may differ from input to input of a batch."""
+
+
+def _without_batch(given: Constant, x: Value) -> Array:
+    """Return a constant without the batch, which it has where `x` has it. Raise ValueError if inputs differ by it."""
+    numbers = given.tensor.double().numpy()
+    while numbers.ndim > x.rank and len(numbers) == 1:
+        numbers = numbers[0]
+    if numbers.ndim > x.rank:
+        raise ValueError(f"a constant {numbers.shape} does not fit a value {x.torch_shape()}")
+    place = x.batch - (x.rank - numbers.ndim)
+    if place < 0:
+        return numbers
+    if numbers.shape[place] == 1:
+        return numbers if x.merged else numbers.squeeze(place)
+    whole = numbers.shape[place] % BATCH == 0 and x.merged != BEHIND
+    parts = np.split(numbers, BATCH, place) if whole else []
+    if not parts or not all(np.allclose(part, parts[0], rtol=0, atol=ROUNDING * np.abs(part).max()) for part in parts):
+        raise ValueError(f"a constant {numbers.shape} must be the same for all inputs of a batch")
+    return parts[0] if x.merged else parts[0].squeeze(place)
+
+
 def masked_fill(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """Add aten.masked_fill with a constant mask: x (1 - mask) + value mask."""
-    value = a["value"].tensor.item() if isinstance(a["value"], Constant) else a["value"]
-    mask = constant(a["mask"], "a mask").tensor.double()
-    kept = put_combination(builder, "multiply", a["self"], Constant(1 - mask, "a mask"))
-    return put_combination(builder, "add", kept, Constant(mask * max(value, LOWEST), "a mask"))
+    """Add aten.masked_fill: x (1 - mask) + value mask."""
+    return where(builder, {"condition": a["mask"], "self": a["value"], "other": a["self"]}, shape)
 
 
 def where(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """Add aten.where with a constant condition: x mask + y (1 - mask)."""
-    mask = constant(a["condition"], "a condition").tensor.double()
+    """Add aten.where: x mask + y (1 - mask), where minus infinity is the lowest number that there is."""
+    mask = a["condition"]
+    if isinstance(mask, Constant):
+        mask = Constant(mask.tensor.double(), "a mask")
+        shares: tuple[Any, Any] = (mask, Constant(1 - mask.tensor, "a mask"))
+    else:
+        shares = (mask, put_combination(builder, "subtract", 1, mask))
     terms: list[Any] = []
-    for part, share in ((a["self"], mask), (a["other"], 1 - mask)):
-        if isinstance(part, Value):
-            terms.append(put_combination(builder, "multiply", part, Constant(share, "a mask")))
-        else:
+    for part, share in zip((a["self"], a["other"]), shares, strict=True):
+        if not isinstance(part, Value):
             number = part.tensor if isinstance(part, Constant) else torch.tensor(float(part))
-            terms.append(Constant(share * number.double().clamp(LOWEST, -LOWEST), "a mask"))
+            part = Constant(number.double().clamp(LOWEST, -LOWEST), "a mask")
+        if isinstance(part, Constant) and isinstance(share, Constant):
+            terms.append(Constant(share.tensor * part.tensor, "a mask"))
+        else:
+            terms.append(put_combination(builder, "multiply", part, share))
     return put_combination(builder, "add", *terms)
+
+
+def comparison(name: str, *, turned: bool = False, denied: bool = False) -> Any:
+    """Return the function that adds aten.eq, aten.lt, ...: x and y change places, or the truth is turned round."""
+
+    def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+        x, y = (a["other"], a["self"]) if turned else (a["self"], a["other"])
+        found = put_combination(builder, name, x, y)
+        return put_combination(builder, "subtract", 1, found) if denied else found
+
+    return put
+
+
+def both(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.logical_and: a product; where one is true throughout it is the other."""
+    x, y = a["self"], a["other"]
+    for given, other in ((x, y), (y, x)):
+        if isinstance(given, Constant) and bool(given.tensor.all()):
+            return expand(builder, {"self": other}, shape)
+    return put_combination(builder, "multiply", x, y)
+
+
+def denial(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.logical_not."""
+    return put_combination(builder, "subtract", 1, a["self"])
+
+
+LONGEST_SUM = 4096
+"""The most places of a cumulative sum, which is a product with a triangle."""
+
+
+def cumulative_sum(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.cumsum: a product with a triangle of ones."""
+    x: Value = a["self"]
+    axis = x.axis(a["dim"])
+    side = x.shape[axis]
+    if side > LONGEST_SUM:
+        raise ValueError(f"a cumulative sum may have {LONGEST_SUM} places, got {side}")
+    order = [place for place in range(len(x.shape)) if place != axis] + [axis]
+    rows = _turned(builder, x, order)
+    if len(x.shape) == 1:
+        rows = Value(rows.name, (1, side))
+    triangle = builder.literal(np.triu(np.ones((side, side), np.float32)))
+    found = builder.put(MatMul(inputs=(builder.use(rows), triangle), output=builder.new_name()))
+    back = _turned(builder, Value(found.name, tuple(x.shape[place] for place in order)), np.argsort(order).tolist())
+    return Value(back.name, x.shape, x.batch, x.merged)
+
+
+def _turned(builder: Builder, x: Value, order: list[int]) -> Value:
+    """Return a value whose axes, without the batch, are in another order."""
+    if order == sorted(order):
+        return Value(x.name, x.shape)
+    return builder.put(Transpose(inputs=(builder.use(x),), output=builder.new_name(), axes=tuple(order)))
+
+
+def gather(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.gather of a constant row, as that of token types: the rows of a table with one number each."""
+    if not isinstance(a["self"], Constant) or not isinstance(a["index"], Value):
+        raise ValueError("numbers can be gathered from a constant by computed places alone")
+    lines = a["self"].tensor.movedim(a["dim"], -1)
+    line = lines.reshape(-1, lines.shape[-1])
+    if not bool((line == line[:1]).all()):
+        raise ValueError("what is gathered must be the same for all inputs of a batch, and along all other dimensions")
+    return _rows_of(builder, line[0], a["index"], shape)
+
+
+def _rows_of(builder: Builder, table: torch.Tensor, places: Value, shape: tuple[int, ...]) -> Value:
+    """Add the numbers of a table at computed places; those before its last axes."""
+    rows = Constant(table.reshape(len(table), -1).float(), "a table")
+    found = embedding(builder, {"indices": places, "weight": rows}, shape)
+    return view_of(found, shape)
+
+
+MOST_PARTS = 64
+"""Into how many slices a choice of places may fall."""
+
+
+def index(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.index: constant places of one dimension, computed rows of a table, or all inputs with such places."""
+    x, given = a["self"], a["indices"]
+    used = [place for place, index in enumerate(given) if index is not None]
+    if isinstance(x, Constant):
+        if used == [0] and isinstance(given[0], Value):
+            return _rows_of(builder, x.tensor, given[0], shape)
+        raise ValueError("computed places must be those of the first dimension, and no others")
+    if any(isinstance(given[place], Value) for place in used):
+        raise ValueError("places must not depend on the image, but for the rows of a constant table")
+    if len(used) == 2 and used[0] == x.batch and not x.merged and _is_of_batch(given[used[0]].tensor):
+        used = used[1:]
+    if len(used) != 1 or given[used[0]].tensor.dtype == torch.bool:
+        raise ValueError("constant places can be those of one dimension beside the batch")
+    places = given[used[0]].tensor
+    if any(side > 1 for side in places.shape[:-1]):
+        raise ValueError(f"constant places must be a row, got {tuple(places.shape)}")
+    return view_of(_take(builder, x, x.axis(used[0]), places.flatten().tolist()), shape)
+
+
+def _is_of_batch(places: torch.Tensor) -> bool:
+    """Return whether these are all inputs of a batch, one behind the other in the first dimension."""
+    return places.shape[0] == BATCH and places.flatten().tolist() == list(range(BATCH))
+
+
+def index_select(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.index_select: aten.index of one dimension."""
+    before: list[Any] = [None] * (a["dim"] % a["self"].rank if isinstance(a["self"], Value) else a["dim"])
+    return index(builder, {"self": a["self"], "indices": [*before, a["index"]]}, shape)
+
+
+def flip(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.flip: the places of an axis from the last on."""
+    x: Value = a["self"]
+    for dimension in a["dims"]:
+        axis = x.axis(dimension)
+        x = _take(builder, x, axis, list(range(x.shape[axis]))[::-1])
+    return x
+
+
+def _take(builder: Builder, x: Value, axis: int, places: list[int]) -> Value:
+    """Add chosen places of an axis: slices, one behind the other."""
+    side = x.shape[axis]
+    places = [place % side for place in places]
+    runs: list[list[int]] = []
+    for place in places:
+        run = runs[-1] if runs else []
+        if run and place > run[-1] and (len(run) == 1 or place - run[-1] == run[1] - run[0]):
+            run.append(place)
+        else:
+            runs.append([place])
+    if len(runs) > MOST_PARTS:
+        raise ValueError(f"a choice of places may fall into {MOST_PARTS} slices, got {len(runs)}")
+    parts = [put_slice(builder, x, axis, run[0], len(run), run[1] - run[0] if len(run) > 1 else 1) for run in runs]
+    if len(parts) == 1:
+        return parts[0]
+    node = Concatenate(inputs=tuple(map(builder.use, parts)), output=builder.new_name(), axis=axis)
+    return Value(builder.put(node).name, _with_side(x, axis, len(places)).shape, x.batch, x.merged)
+
+
+def windows(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.unfold: windows of an axis, whose places become the last dimension."""
+    x: Value = a["self"]
+    dimension, size, step = a["dimension"] % x.rank, a["size"], a["step"]
+    axis = x.axis(dimension)
+    count = (x.shape[axis] - size) // step + 1
+    if size == step:
+        whole = put_slice(builder, x, axis, 0, count * size)
+        apart = view_of(whole, (*shape[:dimension], count, size, *shape[dimension + 1 : -1]))
+        order = [place for place in range(x.rank + 1) if place != dimension + 1] + [dimension + 1]
+        return permute(builder, {"self": apart, "dims": order}, shape)
+    if min(size, count) > MOST_PARTS:
+        raise ValueError(f"windows may be {MOST_PARTS}, or of {MOST_PARTS} places, got {count} of {size}")
+    if size <= count:
+        parts = [put_slice(builder, x, axis, place, count, step) for place in range(size)]
+        return stack(builder, {"tensors": parts, "dim": x.rank}, shape)
+    parts = [put_slice(builder, x, axis, place * step, size) for place in range(count)]
+    together = stack(
+        builder, {"tensors": parts, "dim": dimension}, (*shape[:dimension], count, *x.torch_shape()[dimension:])
+    )
+    order = [place for place in range(x.rank + 1) if place != dimension + 1] + [dimension + 1]
+    return permute(builder, {"self": together, "dims": order}, shape)
+
+
+def blocks(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.im2col (nn.Unfold) of windows that do not overlap: the pixels of each become channels."""
+    x, kernel = as_map(a["self"]), _require_tiles(a, as_map(a["self"]).shape)
+    channels, height, width = x.shape
+    rows, columns = height // kernel[0], width // kernel[1]
+    inner = Value(x.name, (channels, rows, kernel[0], columns, kernel[1]))
+    moved = _turned(builder, inner, [0, 2, 4, 1, 3])
+    return view_of(moved, shape)
+
+
+def joined_blocks(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.col2im (nn.Fold) of windows that do not overlap: channels become the pixels of each."""
+    x: Value = a["self"]
+    channels, height, width = shape[1:]
+    kernel = _require_tiles(a, (channels, height, width))
+    rows, columns = height // kernel[0], width // kernel[1]
+    inner = Value(x.name, (channels, kernel[0], kernel[1], rows, columns))
+    moved = _turned(builder, inner, [0, 3, 1, 4, 2])
+    return view_of(moved, shape)
+
+
+def _require_tiles(a: Arguments, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the kernel of windows that lie side by side and cover a map. Raise ValueError for others."""
+    kernel, stride = pair(a["kernel_size"]), pair(a["stride"])
+    plain = (pair(a["dilation"]), pair(a["padding"])) == ((1, 1), (0, 0)) and kernel == stride
+    if not plain or shape[1] % kernel[0] or shape[2] % kernel[1] or a["self"].batch or a["self"].merged:
+        raise ValueError(
+            f"windows must lie side by side and cover the map, got {a['kernel_size']} with steps of {a['stride']} in "
+            f"{shape[1:]}"
+        )
+    return kernel
+
+
+def einsum(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.einsum of two tensors: a product of matrices, whose dimensions are put in order before and after."""
+    equation, tensors = a["equation"].replace(" ", ""), a["tensors"]
+    terms, _, wanted = equation.partition("->")
+    first, _, second = terms.partition(",")
+    letters = first + second + wanted
+    sums = set(first) & set(second) - set(wanted)
+    plain = len(tensors) == 2 and "->" in equation and "," in terms and letters.isalpha()
+    if (
+        not plain
+        or any(len(set(term)) < len(term) for term in (first, second, wanted))
+        or set(terms) - {","} - sums != {*wanted}
+    ):
+        raise ValueError(
+            "an einsum must be a product of two tensors, whose letters are all in the result or in both, got "
+            f"{equation}"
+        )
+    both_have = [letter for letter in wanted if letter in first and letter in second]
+    left = [letter for letter in wanted if letter in first and letter not in second]
+    right = [letter for letter in wanted if letter in second and letter not in first]
+    inner = [letter for letter in first if letter in sums]
+    sides: dict[str, int] = {}
+    for term, tensor in zip((first, second), tensors, strict=True):
+        sides |= dict(
+            zip(term, tensor.torch_shape() if isinstance(tensor, Value) else tensor.tensor.shape, strict=True)
+        )
+
+    def size(group: list[str]) -> int:
+        return math.prod(sides[letter] for letter in group)
+
+    def matrices(term: str, tensor: Value | Constant, *groups: list[str]) -> Value | Constant:
+        order = [term.index(letter) for group in (both_have, *groups) for letter in group]
+        whole = (*(sides[letter] for letter in both_have), *map(size, groups))
+        if isinstance(tensor, Constant):
+            return Constant(tensor.tensor.permute(order).reshape(whole), tensor.name)
+        return view_of(permute(builder, {"self": tensor, "dims": order}, whole), whole)
+
+    found = product(
+        builder,
+        {"self": matrices(first, tensors[0], left, inner), "mat2": matrices(second, tensors[1], inner, right)},
+        (),
+    )
+    made = [*both_have, *left, *right]
+    apart = view_of(found, tuple(sides[letter] for letter in made))
+    return permute(builder, {"self": apart, "dims": [made.index(letter) for letter in wanted]}, shape)
+
+
+def sum_with_product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.addcmul: z + factor x y."""
+    x, y = a["tensor1"], a["tensor2"]
+    if isinstance(x, Constant) and isinstance(y, Constant):
+        found: Any = Constant(x.tensor * y.tensor * a["value"], x.name)
+        return put_combination(builder, "add", a["self"], found)
+    return put_combination(builder, "add", a["self"], put_combination(builder, "multiply", x, y), a["value"])
+
+
+def shifted_batch_product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.baddbmm: beta z + alpha x y."""
+    found = product(builder, {"self": a["batch1"], "mat2": a["batch2"]}, shape)
+    if a["alpha"] != 1:
+        found = put_combination(builder, "multiply", found, a["alpha"])
+    return put_combination(builder, "add", found, a["self"], a["beta"]) if a["beta"] else found
 
 
 def product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -380,6 +646,9 @@ def product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
             return put_linear(builder, x, y, y.tensor.T, None)
         if y.tensor.dim() < 2:
             raise ValueError(f"the second factor of a product must be a matrix, got {tuple(y.tensor.shape)}")
+    for value in (x, y):
+        if isinstance(value, Value) and value.rank - value.batch < 3:
+            raise ValueError(f"factors of a product must be matrices for each input, got {value.torch_shape()}")
     first, second = _factor(builder, x, y), _factor(builder, y, x)
     wider = max((value for value in (x, y) if isinstance(value, Value)), key=lambda value: value.rank)
     found = builder.put(MatMul(inputs=(first, second), output=builder.new_name()))
@@ -388,20 +657,12 @@ def product(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 def _factor(builder: Builder, x: Any, other: Any) -> str:
     if isinstance(x, Value):
-        if x.rank - x.batch < 3:
-            raise ValueError(f"factors of a product must be matrices for each input, got {x.torch_shape()}")
         if isinstance(other, Value) and (x.rank - x.batch, x.merged) != (other.rank - other.batch, other.merged):
             raise ValueError(
                 f"factors must have their batch in one place, got {x.torch_shape()} and {other.torch_shape()}"
             )
         return builder.use(x)
-    matrix = x.tensor
-    if matrix.dim() > 2 and matrix.shape[0] not in (1, BATCH):
-        raise ValueError(f"a constant factor must be a matrix, got {tuple(matrix.shape)}")
-    rows = matrix.reshape(-1, *matrix.shape[-2:]) if matrix.dim() > 2 else matrix[None]
-    if not bool((rows == rows[:1]).all()):
-        raise ValueError("a constant factor must be the same for all inputs of a batch")
-    return builder.literal(rows[0].float().contiguous().numpy())
+    return builder.literal(_without_batch(x, other).astype(np.float32))
 
 
 def softmax(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -413,18 +674,20 @@ def softmax(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 def attention(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """Add aten.scaled_dot_product_attention."""
-    q, k, v = a["query"], a["key"], a["value"]
-    for part in (q, k, v):
-        if (
-            not isinstance(part, Value)
-            or part.rank - part.batch < 3
-            or (part.batch, part.merged) != (q.batch, q.merged)
-        ):
-            raise ValueError("queries, keys and values must depend on the inputs and have the batch in one place")
+    given = (a["query"], a["key"], a["value"])
+    first = next((part for part in given if isinstance(part, Value)), None)
+    if first is None or first.rank - first.batch < 3:
+        raise ValueError("queries, keys or values must depend on the inputs and have places and features")
     if a["dropout_p"]:
         raise ValueError("dropout that is on in evaluation mode is not possible")
+    q, k, v = (_as_value(builder, part, first) for part in given)
+    for part in (q, k, v):
+        if (part.batch, part.merged) != (first.batch, first.merged):
+            raise ValueError("queries, keys and values must have the batch in one place")
     if a["enable_gqa"]:
         k, v = (_repeat_heads(builder, part, q.shape[-3]) for part in (k, v))
+    leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    q, k, v = (_expand_to(builder, part, (*leading, *part.shape[-2:])) for part in (q, k, v))
     inputs = [builder.use(part) for part in (q, k, v)]
     mask = a["attn_mask"]
     if isinstance(mask, Constant):
@@ -434,11 +697,31 @@ def attention(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
         scores = Value("scores", (*q.shape[:-1], k.shape[-2]), q.batch, q.merged)
         inputs.append(builder.literal(as_constant(Constant(numbers, mask.name), scores).astype(np.float32)))
     elif mask is not None:
+        if (mask.rank - mask.batch, mask.merged) != (q.rank - q.batch, q.merged):
+            raise ValueError(f"a mask {mask.torch_shape()} must have its batch where scores have it")
+        if mask.name in builder.truth:  # 0 where it is true, and what stands for minus infinity elsewhere
+            mask = put_combination(builder, "multiply", put_combination(builder, "subtract", mask, 1), -LOWEST)
         inputs.append(builder.use(mask))
     scale = 1 / math.sqrt(q.shape[-1]) if a["scale"] is None else a["scale"]
     node = Attention(inputs=tuple(inputs), output=builder.new_name(), scale=scale, causal=a["is_causal"])
     found = builder.put(node)
     return Value(found.name, found.shape, q.batch, q.merged)
+
+
+def _as_value(builder: Builder, given: Value | Constant, like: Value) -> Value:
+    """Return a constant as a value with its batch where another has it."""
+    if isinstance(given, Value):
+        return given
+    name = builder.literal(_without_batch(given, like).astype(np.float32))
+    return Value(name, builder.shapes[name], like.batch, like.merged)
+
+
+def _expand_to(builder: Builder, x: Value, sides: tuple[int, ...]) -> Value:
+    """Return a value whose axes of one place are repeated."""
+    if x.shape == sides:
+        return x
+    found = builder.put(Expand(inputs=(builder.use(x),), output=builder.new_name(), sides=sides))
+    return Value(found.name, sides, x.batch, x.merged)
 
 
 def _repeat_heads(builder: Builder, x: Value, heads: int) -> Value:
@@ -530,9 +813,9 @@ def permute(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 
 def transpose(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """Add aten.transpose and aten.t: two dimensions change places."""
+    """Add aten.transpose, aten.swapaxes and aten.t: two dimensions change places."""
     order = list(range(a["self"].rank))
-    first, second = a.get("dim0", 0), a.get("dim1", -1)
+    first, second = a.get("dim0", a.get("axis0", 0)), a.get("dim1", a.get("axis1", -1))
     order[first], order[second] = order[second], order[first]
     return permute(builder, {"self": a["self"], "dims": order}, shape)
 
@@ -569,11 +852,13 @@ def put_slice(builder: Builder, x: Value, axis: int, start: int, count: int, ste
     return Value(found.name, found.shape, x.batch, x.merged)
 
 
-def part(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+def part(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value | Constant:
     """Add aten.slice."""
     x: Value = a["self"]
     if tuple(shape) == x.torch_shape():
         return x
+    if 0 in shape:  # a model that turns all features leaves none over: nothing is concatenated then
+        return Constant(torch.empty(shape), "nothing")
     axis = x.axis(a["dim"])
     start = a.get("start") or 0
     start = min(max(start + x.shape[axis] if start < 0 else start, 0), x.shape[axis])
@@ -699,8 +984,13 @@ def identity(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     if a.get("train"):
         raise ValueError("dropout that is on in evaluation mode is not possible")
     same: Value = a["self"] if "self" in a else a["input"]
-    if a.get("dtype") not in (None, torch.float32) and same.name not in builder.integers:
-        raise ValueError(f"values are float32, got {a['dtype']}")
-    if a.get("dtype") is not None and a["dtype"].is_floating_point and same.name in builder.integers:
-        raise ValueError("whole numbers are for embeddings: give the model real numbers instead")
+    wanted = a.get("dtype")
+    if wanted is None or (wanted == torch.bool and same.name in builder.truth):
+        return same
+    if wanted == torch.bool:
+        return put_combination(builder, "subtract", 1, put_combination(builder, "equal", builder.real(same), 0))
+    if wanted == torch.float32:
+        return builder.real(same)
+    if wanted.is_floating_point or wanted.is_complex or same.name not in builder.integers | builder.whole:
+        raise ValueError(f"values are float32, got {wanted}")
     return same

@@ -5,8 +5,8 @@ Whatever is wrong with a file, reading it ends with a ValueError that says what.
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from adaste._util.checks import suggest
 from adaste._util.serial import field_types
-from adaste.packed.graph import INPUT, LOGITS, Graph, Input, Output
+from adaste.packed.graph import INPUT, LOGITS, Graph, Input, Output, Size
 from adaste.packed.nodes import OPERATIONS, Array, Node, Pair
 from adaste.packed.safetensors import check_text, read_container, shorten, strict_json, write_container
 from adaste.packed.tensor_nodes import ALL_OPERATIONS, Sizes, Steps
@@ -29,6 +29,7 @@ KEYS = (*HEAD, "input", "classes", "recipe", "producer", "nodes", "output")
 KEYS_2 = (*HEAD, "inputs", "classes", "recipe", "producer", "nodes", "outputs")
 INPUT_KEYS, INPUT_KEYS_2 = ("shape", "mean", "std"), ("name", "shape", "type", "mean", "std")
 OUTPUT_KEYS = ("name", "value")
+FREE_KEYS, SIZE_KEYS = ("free", "sizes"), ("at", "of", "times", "plus")
 LARGEST_REAL = 3.4028234e38
 
 
@@ -46,6 +47,7 @@ def to_bytes(graph: Graph) -> bytes:
         "recipe": graph.recipe,
         "producer": graph.producer,
         "nodes": [_to_plain(node, tensors) for node in graph.nodes],
+        **({"free": graph.free, "sizes": [asdict(size) for size in graph.sizes]} if graph.free else {}),
         **({"output": graph.output} if version == 1 else {"outputs": [_plain(o, OUTPUT_KEYS) for o in graph.results]}),
     }
     return write_container(json.dumps(facts, separators=(",", ":")), tensors.by_name)
@@ -74,7 +76,7 @@ def from_bytes(content: bytes) -> Graph:
     version = plain.get("version") if isinstance(plain, dict) else 1
     if type(version) is not int or version not in VERSIONS:
         raise ValueError(f"version must be 1 or 2, which is all this reader knows, got {shorten(version)}")
-    facts = _parse_object(plain, KEYS if version == 1 else KEYS_2, "the description")
+    facts = _parse_object(plain, KEYS if version == 1 else (*KEYS_2, *FREE_KEYS), "the description", FREE_KEYS)
     for key, wanted in (("format", FORMAT), ("bit_order", BIT_ORDER)):
         if facts[key] != wanted:
             raise ValueError(f"{key} must be {wanted!r}, which is all this reader knows, got {shorten(facts[key])}")
@@ -88,6 +90,7 @@ def from_bytes(content: bytes) -> Graph:
             facts["nodes"], lambda plain, where: _parse_node(plain, where, tensors, unused, version), "node"
         ),
         results=_parse_outputs(facts, version),
+        **_parse_free_sizes(facts),
     )
     if unused:
         raise ValueError(f"no node uses the tensor {shorten(min(unused))}")
@@ -127,6 +130,34 @@ def _parse_outputs(facts: dict[str, Any], version: int) -> tuple[Output, ...]:
         return Output(**{key: check_text(fields[key], f"{key} of {where}") for key in OUTPUT_KEYS})
 
     return _parse_list(facts["outputs"], parse, "outputs")
+
+
+def _parse_free_sizes(facts: dict[str, Any]) -> dict[str, Any]:
+    if ("free" in facts) != ("sizes" in facts):
+        raise ValueError("the description must have both free and sizes, or neither")
+    if "free" not in facts:
+        return {}
+    plain = facts["free"]
+    if not isinstance(plain, dict) or not plain:
+        raise ValueError(f"free must be a JSON object with a size at least, got {shorten(plain)}")
+    return {
+        "free": {name: _parse_int(most, f"the free size {shorten(name)}") for name, most in plain.items()},
+        "sizes": _parse_list(facts["sizes"], _parse_size, "sizes"),
+    }
+
+
+def _parse_size(plain: Any, where: str) -> Size:
+    fields = _parse_object(plain, SIZE_KEYS, where)
+    at = fields["at"]
+    if not isinstance(at, list) or len(at) != 3:
+        raise ValueError(f"at of {where} must be a list of three, got {shorten(at)}")
+    place = None if at[2] is None else _parse_int(at[2], f"at of {where}")
+    return Size(
+        at=(check_text(at[0], f"at of {where}"), check_text(at[1], f"at of {where}"), place),
+        of=_parse_list(fields["of"], check_text, f"of of {where}"),
+        times=_parse_int(fields["times"], f"times of {where}"),
+        plus=_parse_int(fields["plus"], f"plus of {where}"),
+    )
 
 
 def _plain(port: Input | Output, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -196,7 +227,9 @@ def _parse_node(plain: Any, where: str, tensors: Mapping[str, Array], unused: se
         raise ValueError(f"{where}: {error}") from error
 
 
-def _parse_object(plain: Any, keys: tuple[str, ...], what: str, optional: list[str] | None = None) -> dict[str, Any]:
+def _parse_object(
+    plain: Any, keys: tuple[str, ...], what: str, optional: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Return a JSON object. Raise ValueError unless it has exactly these keys; the optional ones may be missing."""
     if not isinstance(plain, dict):
         raise ValueError(f"{what} must be a JSON object, got {shorten(plain)}")

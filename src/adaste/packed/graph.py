@@ -1,15 +1,15 @@
 """A network as a list of nodes that compute tensors from tensors, and how it is built up."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
 
 from adaste.packed.nodes import LARGEST, OPERATIONS, Flatten, Linear, Node, Shape
 from adaste.packed.safetensors import check_text, shorten
-from adaste.packed.tensor_nodes import MOST_AXES, Embedding, Literal, Reshape
+from adaste.packed.tensor_nodes import MOST_AXES, Embedding, Literal, Number, Reshape
 
 INPUT = "input"
 """The name of the only input where nobody gives it another."""
@@ -82,6 +82,32 @@ LOGITS = "logits"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Size:
+    """A number of a network that follows from its free sizes: times * (the product of those named) + plus.
+
+    Args:
+        at: Where the number is: the name of an input or of a node's output, the field, and the place in that; None for
+            a field of one number.
+        of: The names of one or two free sizes, or of one twice.
+        times: The factor.
+        plus: The rest.
+    """
+
+    at: tuple[str, str, int | None]
+    of: tuple[str, ...]
+    times: int
+    plus: int
+
+    def number(self, free: Mapping[str, int]) -> int:
+        """Return the number for these free sizes."""
+        return self.times * math.prod(free[name] for name in self.of) + self.plus
+
+
+FREE_FIELDS = ("shape", "sides", "start", "count", "size", "before", "after")
+"""The fields whose numbers may follow from free sizes."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Graph:
     """A network; checked when made, so that it can be run.
 
@@ -92,6 +118,8 @@ class Graph:
         producer: The program that wrote it.
         nodes: The operations in the order of execution.
         results: What it gives.
+        free: The sizes that may be smaller, by name, and the most that each may be, which is that of all shapes here.
+        sizes: The numbers that follow from them.
 
     Raises:
         ValueError: If a field or a node is impossible; it says which.
@@ -103,6 +131,8 @@ class Graph:
     producer: str
     nodes: tuple[Node, ...]
     results: tuple[Output, ...]
+    free: Mapping[str, int] = field(default_factory=dict)
+    sizes: tuple[Size, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_texts()
@@ -126,6 +156,7 @@ class Graph:
                 raise ValueError("classes must be None where there is not one flat output")
             if len(self.classes) != shape[0]:
                 raise ValueError(f"there must be a name for each of {shape[0]} classes, got {len(self.classes)}")
+        self._check_sizes()
 
     @property
     def input_shape(self) -> Shape:
@@ -163,7 +194,55 @@ class Graph:
         )
         if not usual or more or others or any(len(shape) not in (1, 3) for shape in shapes.values()):
             return 2
-        return 1 if all(_is_of_version_1(node, shapes) for node in self.nodes) else 2
+        return 1 if not self.free and all(_is_of_version_1(node, shapes) for node in self.nodes) else 2
+
+    def at(self, free: Mapping[str, int]) -> "Graph":
+        """Return the network with other free sizes. Raise ValueError if they are impossible."""
+        if free == self.free:
+            return self
+        for name, most in self.free.items():
+            if not 1 <= free[name] <= most:
+                raise ValueError(f"{name} must be 1 to {most}, got {free[name]}")
+        changes: dict[str, dict[str, Any]] = {}
+        parts: dict[str, Input | Node] = {given.name: given for given in self.inputs}
+        parts |= {node.output: node for node in self.nodes}
+        for size in self.sizes:
+            name, key, place = size.at
+            fields, number = changes.setdefault(name, {}), size.number(free)
+            before = fields.get(key, getattr(parts[name], key))
+            fields[key] = number if place is None else (*before[:place], number, *before[place + 1 :])
+        try:
+            return replace(
+                self,
+                inputs=tuple(replace(given, **changes.get(given.name, {})) for given in self.inputs),
+                nodes=tuple(
+                    replace(node, **changes[node.output]) if node.output in changes else node for node in self.nodes
+                ),
+                free={},
+                sizes=(),
+            )
+        except ValueError as error:
+            raise ValueError(f"the network cannot be run with {_named(free)}: {error}") from error
+
+    def free_of(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """Return the free sizes of inputs with these shapes, without the batch. Raise ValueError if they differ."""
+        found: dict[str, int] = {}
+        for given in self.inputs:
+            for size in self.sizes:
+                name, _, place = size.at
+                shape = shapes[given.name]
+                if name != given.name or place is None or place >= len(shape):
+                    continue
+                number, rest = divmod(shape[place] - size.plus, size.times)
+                (free,) = size.of
+                if rest or not 1 <= number <= self.free[free]:
+                    raise ValueError(
+                        f"side {place} of {name} must be {_formula(size)} with {free} from 1 to {self.free[free]}, got "
+                        f"{shape[place]}"
+                    )
+                if found.setdefault(free, number) != number:
+                    raise ValueError(f"all inputs must have one {free}, got {found[free]} and {number}")
+        return {name: found.get(name, most) for name, most in self.free.items()}
 
     def shapes(self) -> dict[str, Shape]:
         """Return the shapes of all values. Raise ValueError at the first node that cannot be run."""
@@ -174,8 +253,7 @@ class Graph:
                 for name in node.inputs:
                     if name not in shapes:
                         raise ValueError(f"its input {shorten(name)} is not computed before it")
-                    if (name in integers) != isinstance(node, Embedding):
-                        raise ValueError("whole numbers are for embeddings, and only these take them")
+                    _check_type(node, whole=name in integers)
                 if node.output in shapes:
                     raise ValueError(f"there is a value {shorten(node.output)} already")
                 shapes[node.output] = _check_size(node.shape([shapes[name] for name in node.inputs]))
@@ -200,6 +278,40 @@ class Graph:
     def _integers(self) -> set[str]:
         return {given.name for given in self.inputs if given.type == "integer"}
 
+    def _check_sizes(self) -> None:
+        """Raise ValueError unless all numbers are there, and at the largest free sizes what they are."""
+        for name, most in self.free.items():
+            if not check_text(name, "the name of a free size") or not 1 <= most <= LARGEST:
+                raise ValueError(f"a free size must have a name and be at most {LARGEST}, got {shorten(name)}: {most}")
+        if len(self.free) > MOST_PORTS or len(self.sizes) > MOST_NODES:
+            raise ValueError(f"there may be {MOST_PORTS} free sizes and {MOST_NODES} numbers that follow from them")
+        parts: dict[str, Input | Node] = {given.name: given for given in self.inputs}
+        inputs = set(parts)
+        parts |= {node.output: node for node in self.nodes}
+        known: set[str] = set()
+        for size in self.sizes:
+            name, key, place = size.at
+            where = f"the size at {shorten(name)}, {shorten(key)}"
+            if name not in parts or (name in inputs) != (key == "shape") or key not in FREE_FIELDS:
+                raise ValueError(f"{where} is not there, or no size of an input or a node")
+            if not 1 <= len(size.of) <= (1 if name in inputs else 2) or any(each not in self.free for each in size.of):
+                raise ValueError(f"{where} must follow from one or two free sizes, that of an input from one")
+            if not 1 <= size.times <= LARGEST or not -LARGEST <= size.plus <= LARGEST:
+                raise ValueError(f"{where} must have a factor from 1 on, got {size.times}")
+            number = getattr(parts[name], key, None)
+            if isinstance(number, tuple) != (place is not None) or number is None:
+                raise ValueError(f"{where} has no place {place}")
+            if isinstance(number, tuple) and place is not None:
+                if not 0 <= place < len(number):
+                    raise ValueError(f"{where} has no place {place}")
+                number = number[place]
+            if number != size.number(self.free):
+                raise ValueError(f"{where} is {number}, not {size.number(self.free)} as {_formula(size)} says")
+            if name in inputs:
+                known.update(size.of)
+        if known != set(self.free):
+            raise ValueError(f"no input has the free size {shorten(min(set(self.free) - known))}")
+
     def _check_texts(self) -> None:
         """Raise ValueError for texts that could be written, and that every reader would refuse."""
         check_text(self.producer, "producer")
@@ -210,6 +322,24 @@ class Graph:
         for result in self.results:
             if not check_text(result.name, "the name of an output"):
                 raise ValueError("the name of an output must not be empty")
+
+
+def _named(free: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {number}" for name, number in free.items())
+
+
+def _formula(size: Size) -> str:
+    """Return how a number follows from free sizes, for messages."""
+    product = " ".join((*([str(size.times)] if size.times > 1 else []), *size.of))
+    return product if not size.plus else f"{product} {'+' if size.plus > 0 else '-'} {abs(size.plus)}"
+
+
+def _check_type(node: Node, *, whole: bool) -> None:
+    """Raise ValueError unless a node takes whole numbers, or real ones."""
+    if whole and not isinstance(node, Embedding | Number):
+        raise ValueError("whole numbers are for embeddings and for number, which makes them real")
+    if not whole and isinstance(node, Number):
+        raise ValueError("its input is real already")
 
 
 def _is_of_version_1(node: Node, shapes: dict[str, Shape]) -> bool:
@@ -285,18 +415,27 @@ class Builder:
     """A list of nodes that grows.
 
     Attributes:
+        exact: Whether bounds are compared where sums and ReLUs would round small numbers away.
+        sized: Whether sides may be free, so that no node should hold a number for each place of one.
         nodes: The nodes so far.
         shapes: The shapes of all values by name.
+        integers: The inputs that are whole numbers.
+        whole: The values that are known to hold whole numbers.
+        truth: Those of them that are 0 for false or 1 for true.
         weights: The names of the parameters that are the weights of layers, by the outputs of these.
     """
 
-    def __init__(self, inputs: Sequence[Input]) -> None:
+    def __init__(self, inputs: Sequence[Input], *, exact: bool = False, sized: bool = False) -> None:
+        self.exact, self.sized = exact, sized
+        self.whole: set[str] = set()
+        self.truth: set[str] = set()
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {given.name: given.shape for given in inputs}
         self.integers = {given.name for given in inputs if given.type == "integer"}
         self.weights: dict[str, str] = {}
         self._views: dict[tuple[str, Shape], str] = {}
         self._literals: dict[tuple[Shape, bytes], str] = {}
+        self._numbers: dict[str, str] = {}
 
     def new_name(self) -> str:
         """Return a name for the output of the next node."""
@@ -310,9 +449,8 @@ class Builder:
 
     def put(self, node: Node) -> Value:
         """Add a node, and return what it computes."""
-        integer = [name in self.integers for name in node.inputs]
-        if any(integer) != isinstance(node, Embedding):
-            raise ValueError("whole numbers are for embeddings: nothing else can be computed from them")
+        for name in node.inputs:
+            _check_type(node, whole=name in self.integers)
         shape = node.shape([self.shapes[name] for name in node.inputs])
         if len(shape) > MOST_AXES:
             raise ValueError(f"a value may have {MOST_AXES} axes, {shape} has more")
@@ -328,6 +466,16 @@ class Builder:
             name = self.new_name()
             self._literals[key] = self.put(Literal(inputs=(), output=name, sides=sides, value=numbers)).name
         return self._literals[key]
+
+    def real(self, value: Value) -> Value:
+        """Return a value as real numbers: whole ones of an input become such."""
+        if value.name not in self.integers:
+            return value
+        if value.name not in self._numbers:
+            node = Number(inputs=(value.name,), output=self.new_name())
+            self._numbers[value.name] = self.put(node).name
+            self.whole.add(self._numbers[value.name])
+        return Value(self._numbers[value.name], value.shape, value.batch, value.merged)
 
     def stand_in(self, shape: tuple[int, ...]) -> Value | Misfit:
         """Return what stands for a result, of this shape with the batch, that no node can compute.
@@ -347,8 +495,7 @@ class Builder:
             return value.name
         key = (value.name, value.shape)
         if key not in self._views:
-            if value.name in self.integers:
-                raise ValueError(f"whole numbers must keep their shape {shape}, not become {value.shape}")
+            value = self.real(value)
             output = self.new_name()
             flat = len(shape) == 3 and value.shape == (math.prod(shape),)
             node = (

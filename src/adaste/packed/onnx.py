@@ -49,6 +49,7 @@ Step = tuple[str, list[str], Attributes]
 
 def to_onnx(graph: Graph) -> bytes:
     """Return the ONNX file of a network; most have "input" (n, channels, height, width), normalised, and "logits"."""
+    _require_fixed(graph)
     onnx = require_onnx()
     helper, types = onnx.helper, {"float": onnx.TensorProto.FLOAT, "integer": onnx.TensorProto.INT64}
     graph = _without_clashes(graph)
@@ -100,12 +101,21 @@ def _without_clashes(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(map(rename, graph.nodes)), results=results) if taken else graph
 
 
+def _require_fixed(graph: Graph) -> None:
+    if graph.free:
+        raise ValueError(
+            f"a file of ONNX is for inputs of one size, this network has free ones ({', '.join(graph.free)}): pack it "
+            "without free, once for each size"
+        )
+
+
 class _Model:
     """Operators and tensors so far."""
 
     def __init__(self, graph: Graph) -> None:
         self._onnx, self.shapes = require_onnx(), graph.shapes()
         self.constants, self.batch = graph.constants(), graph.inputs[0].name
+        self.integers = {given.name for given in graph.inputs if given.type == "integer"}
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []
 

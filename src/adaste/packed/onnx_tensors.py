@@ -22,6 +22,7 @@ from adaste.packed.tensor_nodes import (
     Literal,
     MatMul,
     Norm,
+    Number,
     Pad,
     Reduce,
     Reshape,
@@ -32,11 +33,15 @@ from adaste.packed.tensor_nodes import (
     Transpose,
 )
 
+FLOAT, INT64 = 1, 7
+"""Types of ONNX, onnx.TensorProto.FLOAT and INT64."""
+
 
 class Model(Protocol):
     """What a conversion needs of the model that grows."""
 
     shapes: dict[str, Shape]
+    integers: set[str]
 
     def tensor(self, name: str, value: Array) -> str:
         """Add a tensor, and return its name."""
@@ -143,9 +148,15 @@ def _above_normal(steps: Steps, x: str, exact: bool) -> str:
 
 
 def _combine(model: Model, node: Combine) -> None:
-    names = {"add": "Add", "divide": "Div", "maximum": "Max", "minimum": "Min", "multiply": "Mul", "subtract": "Sub"}
-    steps = Steps(model, node)
-    steps.put(names[node.function], *steps.aligned(steps.rank()), last=True)
+    names = {
+        "add": "Add", "divide": "Div", "equal": "Equal", "less": "Less", "maximum": "Max", "minimum": "Min",
+        "multiply": "Mul", "subtract": "Sub",
+    }  # fmt: skip
+    steps, name = Steps(model, node), names[node.function]
+    if node.function in ("equal", "less"):
+        steps.put("Cast", steps.put(name, *steps.aligned(steps.rank())), to=FLOAT, last=True)
+    else:
+        steps.put(name, *steps.aligned(steps.rank()), last=True)
 
 
 def _reduce(model: Model, node: Reduce) -> None:
@@ -264,8 +275,15 @@ def _attention(model: Model, node: Attention) -> None:
 
 
 def _embedding(model: Model, node: Embedding) -> None:
-    steps = Steps(model, node)
-    steps.put("Gather", steps.floats(node.weight), node.inputs[0], axis=0, last=True)
+    steps, (places,) = Steps(model, node), node.inputs
+    if places not in model.integers:
+        kept = steps.put("Clip", places, steps.floats(0), steps.floats(node.count - 1))
+        places = steps.put("Cast", kept, to=INT64)
+    steps.put("Gather", steps.floats(node.weight), places, axis=0, last=True)
+
+
+def _number(model: Model, node: Number) -> None:
+    Steps(model, node).put("Cast", node.inputs[0], to=FLOAT, last=True)
 
 
 TENSOR_NODES: MappingProxyType[type[Node], Callable[[Any, Any], None]] = MappingProxyType(
@@ -287,6 +305,7 @@ TENSOR_NODES: MappingProxyType[type[Node], Callable[[Any, Any], None]] = Mapping
         MatMul: _matmul,
         Attention: _attention,
         Embedding: _embedding,
+        Number: _number,
     }
 )
 """How each node of version 2 becomes operators of ONNX."""

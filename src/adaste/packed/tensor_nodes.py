@@ -27,7 +27,8 @@ FUNCTIONS = (
 PARAMETRIC = ("elu", "leaky_relu")
 """Functions with a parameter: elu(x) = parameter (exp(x) - 1) and leaky_relu(x) = parameter x for x < 0."""
 
-COMBINATIONS = ("add", "divide", "maximum", "minimum", "multiply", "subtract")
+COMBINATIONS = ("add", "divide", "equal", "less", "maximum", "minimum", "multiply", "subtract")
+"""Of which equal and less give 1 where they hold, and 0 elsewhere."""
 REDUCTIONS = ("max", "mean", "min", "sum")
 PADDINGS = ("constant", "edge", "reflect", "wrap")
 
@@ -404,7 +405,7 @@ class Attention(Node):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Embedding(Node):
-    """The rows of a table that whole numbers name."""
+    """The rows of a table that whole numbers name; of real numbers as they are cut to one of 0 to `count - 1`."""
 
     op: ClassVar = "embedding"
 
@@ -420,12 +421,22 @@ class Embedding(Node):
         return (*inputs[0], self.width)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Number(Node):
+    """The whole numbers of an input as real ones, as near as float32 is: exactly up to 2^24."""
+
+    op: ClassVar = "number"
+
+    def shape(self, inputs: Sequence[Shape]) -> Shape:
+        return inputs[0]
+
+
 TENSOR_OPERATIONS: MappingProxyType[str, type[Node]] = MappingProxyType(
     {
         kind.op: kind
         for kind in (
             *(Literal, Function, Combine, Reduce, LayerNorm, GroupNorm, Softmax, Reshape, Transpose, Slice, Expand),
-            *(Pad, Spread, Resize, MatMul, Attention, Embedding),
+            *(Pad, Spread, Resize, MatMul, Attention, Embedding, Number),
         )
     }
 )

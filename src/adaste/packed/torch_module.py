@@ -84,10 +84,10 @@ class PackedNetwork(nn.Module):
 
     def forward(self, *inputs: Tensor, **named: Tensor) -> Tensor | dict[str, Tensor]:
         """Return the logits (n, classes); or all outputs by name, where there are several."""
-        values = self._match(inputs, named)
+        values, nodes = self._match(inputs, named)
         count = max(len(value) for value in values.values())
-        for place, (node, layer) in enumerate(zip(self.graph.nodes, self.layers, strict=True)):
-            values[node.output] = layer(*(values[name] for name in node.inputs))
+        for place, (node, layer) in enumerate(zip(nodes, self.layers, strict=True)):
+            values[node.output] = layer(node, *(values[name] for name in node.inputs))
             for name in {*node.inputs, node.output}:
                 if self._last_uses.get(name, -1) <= place:
                     del values[name]
@@ -97,18 +97,21 @@ class PackedNetwork(nn.Module):
         }
         return next(iter(found.values())) if len(found) == 1 else found
 
-    def _match(self, inputs: tuple[Tensor, ...], named: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the inputs by name. Raise ValueError unless they are what the network takes."""
+    def _match(
+        self, inputs: tuple[Tensor, ...], named: dict[str, Tensor]
+    ) -> tuple[dict[str, Tensor], tuple[Node, ...]]:
+        """Return the inputs by name, and the nodes for their sizes. Raise ValueError unless the network takes them."""
         wanted = [given.name for given in self.graph.inputs]
         values = {**dict(zip(wanted, inputs, strict=False)), **named}
         if len(inputs) + len(named) != len(wanted) or set(values) != set(wanted):
             given = ", ".join(map(str, (*range(len(inputs)), *named)))
             raise ValueError(f"the network takes {len(wanted)} inputs, {', '.join(wanted)}, got {given or 'none'}")
-        for port in self.graph.inputs:
+        graph = self.graph.at(self.graph.free_of({name: tuple(value.shape[1:]) for name, value in values.items()}))
+        for port in graph.inputs:
             _check_input(port, values[port.name])
         if len({len(value) for value in values.values()}) > 1:
             raise ValueError(f"all inputs must have one batch, got {[len(value) for value in values.values()]}")
-        return values
+        return values, graph.nodes
 
 
 def _check_input(port: Input, value: Tensor) -> None:
@@ -123,7 +126,7 @@ def _check_input(port: Input, value: Tensor) -> None:
 
 
 class _Layer(nn.Module):
-    """One node with its tensors."""
+    """The tensors of one node, and what it computes with them, perhaps for another size."""
 
     weight: Tensor | None
     scale: Tensor | None
@@ -131,7 +134,6 @@ class _Layer(nn.Module):
 
     def __init__(self, node: Node) -> None:
         super().__init__()
-        self.node = node
         self.register_buffer("weight", _tensor(node.dense()) if isinstance(node, Weighted) else None)
         if type(node) in TENSOR_COMPUTATIONS:
             for name in ("weight", "value"):
@@ -139,12 +141,12 @@ class _Layer(nn.Module):
         for name in ("scale", "shift"):
             self.register_buffer(name, _tensor(getattr(node, name, None)))
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        if isinstance(self.node, Epilogue):
-            return self._finish(self.node, *inputs)
-        if type(self.node) in TENSOR_COMPUTATIONS:
-            return TENSOR_COMPUTATIONS[type(self.node)](self.node, self._buffers, *inputs)
-        return COMPUTATIONS[type(self.node)](self.node, *inputs)
+    def forward(self, node: Node, *inputs: Tensor) -> Tensor:
+        if isinstance(node, Epilogue):
+            return self._finish(node, *inputs)
+        if type(node) in TENSOR_COMPUTATIONS:
+            return TENSOR_COMPUTATIONS[type(node)](node, self._buffers, *inputs)
+        return COMPUTATIONS[type(node)](node, *inputs)
 
     def _finish(self, node: Epilogue, x: Tensor, residual: Tensor | None = None) -> Tensor:
         y = COMPUTATIONS[type(node)](node, x, self.weight)

@@ -20,6 +20,7 @@ from adaste.packed.tensor_nodes import (
     Literal,
     MatMul,
     Norm,
+    Number,
     Pad,
     Reduce,
     Reshape,
@@ -56,6 +57,8 @@ _COMBINATIONS: MappingProxyType[str, Callable[[Tensor, Tensor], Tensor]] = Mappi
     {
         "add": torch.add,
         "divide": torch.div,
+        "equal": lambda x, y: (x == y).to(x.dtype),
+        "less": lambda x, y: (x < y).to(x.dtype),
         "maximum": torch.maximum,
         "minimum": torch.minimum,
         "multiply": torch.mul,
@@ -186,9 +189,15 @@ def _attention(
 def _embedding(node: Embedding, tensors: Tensors, x: Tensor) -> Tensor:
     weight = tensors["weight"]
     assert weight is not None
-    if x.numel() and not 0 <= int(x.min()) <= int(x.max()) < node.count:
+    if x.is_floating_point():
+        x = x.nan_to_num(0.0).clamp(0, node.count - 1)
+    elif x.numel() and not 0 <= int(x.min()) <= int(x.max()) < node.count:
         raise ValueError(f"whole numbers must be 0 to {node.count - 1} here, got {int(x.min())} to {int(x.max())}")
     return F.embedding(x.long(), weight)
+
+
+def _number(node: Number, tensors: Tensors, x: Tensor) -> Tensor:
+    return x.float()
 
 
 COMPUTATIONS: MappingProxyType[type[Node], Callable[..., Tensor]] = MappingProxyType(
@@ -210,6 +219,7 @@ COMPUTATIONS: MappingProxyType[type[Node], Callable[..., Tensor]] = MappingProxy
         MatMul: _matmul,
         Attention: _attention,
         Embedding: _embedding,
+        Number: _number,
     }
 )
 """The computation of each node of version 2."""

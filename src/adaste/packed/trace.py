@@ -22,7 +22,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
-from adaste.packed.aten import ADVICE, CALLS, SUPPORTED
+from adaste.packed.aten import ADVICE, CALLS, CASTS, OF_TRUTH, SUPPORTED, TAKE_WHOLE
 from adaste.packed.graph import (
     BATCH,
     INPUT,
@@ -66,9 +66,13 @@ class Traced:
     results: dict[str, Tensor]
 
 
-def trace(model: nn.Module, example: Example) -> Traced:
-    """Return the trace of a model in evaluation mode, for inputs like `example`, each with the batch first."""
-    given = _name_inputs(model, example)
+def trace(model: nn.Module, example: Example, *, exact: bool = False, sized: bool = False) -> Traced:
+    """Return the trace of a model in evaluation mode, for inputs like `example`, each with the batch first.
+
+    With `exact` no form of an operation is chosen that version 1 has, but that rounds small numbers away; with `sized`
+    none that holds a number for each place of a side that may be free.
+    """
+    given = name_inputs(model, example)
     with torch.no_grad(), _without_fast_path():
         network = _Results(copy.deepcopy(model).cpu(), None if not isinstance(example, Mapping) else tuple(given))
         network = network.float().eval()
@@ -84,7 +88,7 @@ def trace(model: nn.Module, example: Example) -> Traced:
         )
         batch = tuple(value[:1].expand(BATCH, *value.shape[1:]).contiguous() for value in tensors.values())
         program = _export(network, batch)
-        builder = Builder(inputs)
+        builder = Builder(inputs, exact=exact, sized=sized)
         values = _Translator(program, builder, inputs).outputs()
     outputs = tuple(Output(name=name, value=value) for name, value in zip(results, values, strict=True))
     return Traced(inputs, tuple(builder.nodes), outputs, builder.weights, tensors, results)
@@ -101,7 +105,7 @@ def _without_fast_path() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _name_inputs(model: nn.Module, example: Any) -> dict[str, Tensor]:
+def name_inputs(model: nn.Module, example: Any) -> dict[str, Tensor]:
     """Return the tensors of an example by name: the parameters of `forward` for those given by place."""
     if isinstance(example, Tensor):
         named = {INPUT: example}
@@ -269,9 +273,31 @@ class _Translator:
         if any(isinstance(leaf, Misfit) for leaf in tree_leaves((arguments, named))):
             return self._stand_in(node)  # that there is one was told before
         try:
-            return CALLS[node.target](self._builder, _by_name(node, arguments, named), _shape(node))
+            found = CALLS[node.target](self._builder, self._real(node, _by_name(node, arguments, named)), _shape(node))
+            return self._typed(found, node)
         except ValueError as error:
             return self._refuse(node, f": {error}", f": {error}")
+
+    def _real(self, node: fx.Node, arguments: Arguments) -> Arguments:
+        """Return arguments as real numbers; whole ones of an input stay so where a row of a table is looked up."""
+        if node.target in CASTS:
+            return {**arguments, "dtype": node.meta["val"].dtype}
+        if node.target in TAKE_WHOLE:
+            return arguments
+        kinds = {each.meta["val"].dtype for each in node.all_input_nodes if isinstance(each.meta.get("val"), Tensor)}
+        if node.target in OF_TRUTH and kinds != {torch.bool}:
+            raise ValueError(f"it must be of truth values (bool), got {', '.join(sorted(map(str, kinds)))}")
+        make = self._builder.real
+        real: Arguments = tree_map(lambda leaf: make(leaf) if isinstance(leaf, Value) else leaf, arguments)
+        return real
+
+    def _typed(self, found: Any, node: fx.Node) -> Any:
+        """Return a result, and remember whether it holds whole numbers, or the truth as 0 and 1."""
+        if isinstance(found, Value) and not node.meta["val"].dtype.is_floating_point:
+            self._builder.whole.add(found.name)
+            if node.meta["val"].dtype == torch.bool:
+                self._builder.truth.add(found.name)
+        return found
 
     def _part(self, node: fx.Node, results: Sequence[Any] | Misfit, place: int) -> Any:
         """Return one of the results of an operation; None stands for what no node computes, as indices of maxima."""

@@ -97,6 +97,8 @@ void combine(Combination combination, ptrdiff_t n, const float* a, ptrdiff_t as,
   switch (combination) {
     case Combination::add: return pairs(n, a, as, b, bs, y, ys, [](float x, float z) { return x + z; });
     case Combination::divide: return pairs(n, a, as, b, bs, y, ys, [](float x, float z) { return x / z; });
+    case Combination::equal: return pairs(n, a, as, b, bs, y, ys, [](float x, float z) { return x == z ? 1.0F : 0.0F; });
+    case Combination::less: return pairs(n, a, as, b, bs, y, ys, [](float x, float z) { return x < z ? 1.0F : 0.0F; });
     case Combination::maximum: return pairs(n, a, as, b, bs, y, ys, [](float x, float z) { return x < z ? z : x; });
     case Combination::minimum: return pairs(n, a, as, b, bs, y, ys, [](float x, float z) { return z < x ? z : x; });
     case Combination::multiply: return pairs(n, a, as, b, bs, y, ys, [](float x, float z) { return x * z; });
