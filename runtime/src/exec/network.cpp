@@ -139,27 +139,26 @@ void Network::prepare_weights() {
     if (step.kernel == nullptr) continue;
     const Node& node = *step.action->node;
     const ConvShape& shape = step.action->shape;
-    const size_t bytes = step.kernel->weight_bytes(shape);
-    step.weights = std::make_shared<Memory>(bytes);
+    step.weights = std::make_shared<Memory>(step.kernel->weight_bytes(shape));
     if (node.binary)
       step.kernel->prepare(shape, channels_last(shape, node.weight).data(), step.weights->data());
     else
       step.kernel->prepare(shape, node.weight, step.weights->data());
-    share_weights(step, bytes);
   }
-  options_.other = nullptr;
   for (Node& node : graph_.nodes) node.weight = nullptr;  // the file's bytes are not kept
 }
 
 // A kernel may order weights by the size of the image: then each size has its own.
-void Network::share_weights(Step& step, size_t bytes) const {
-  if (options_.other == nullptr) return;
-  const std::vector<Node>& nodes = options_.other->graph_.nodes;
-  const Node* const same = nodes.data() + (step.action->node - graph_.nodes.data());
-  for (const Step& other : options_.other->steps_)
-    if (other.kernel == step.kernel && other.action->node == same && other.weights->bytes() == step.weights->bytes() &&
-        std::memcmp(other.weights->data(), step.weights->data(), bytes) == 0)
-      step.weights = other.weights;
+void Network::share_weights(const Network& other) {
+  auto same = other.steps_.begin();  // layers with weights are the same ones in the same order
+  for (Step& step : steps_) {
+    if (step.kernel == nullptr) continue;
+    while (same->kernel == nullptr) ++same;
+    if (step.kernel == same->kernel && step.weights->bytes() == same->weights->bytes() &&
+        std::memcmp(step.weights->data(), same->weights->data(), step.kernel->weight_bytes(step.action->shape)) == 0)
+      step.weights = same->weights;
+    ++same;
+  }
 }
 
 // Tables and constants are the same for all sizes.

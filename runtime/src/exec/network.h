@@ -22,7 +22,7 @@ struct Options {
   int threads = 1;    // 0: the physical cores that the process may use
   bool int8 = false;  // one-bit layers take 8-bit activations
   Limits limits{};
-  const Network* other = nullptr;  // of the same file with other sizes, which shares its workers and weights
+  const Network* other = nullptr;  // of the same file with other sizes, which shares its workers and tables
 };
 
 // A batch of images: float32 (count, channels, height, width), normalised; or uint8 (count, height, width, channels).
@@ -64,6 +64,9 @@ class Network {
   Network(const uint8_t* bytes, size_t size, const Options& options, const std::vector<int>* sizes = nullptr);
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
+
+  // Gives up weights that another network of the same file has as well. Before it runs for the first time.
+  void share_weights(const Network& other);
 
   // What it takes and what it gives, in the order of the file.
   const Signature& signature() const { return signature_; }
@@ -138,7 +141,6 @@ class Network {
   void choose_kernels();
   void prepare_weights();
   void share_numbers(const Network& other);
-  void share_weights(Step& step, size_t bytes) const;
   void check_memory() const;
   size_t thread_scratch_of(const Step& step) const;
   size_t most_thread_scratch() const;

@@ -17,7 +17,9 @@ Networks::Networks(const uint8_t* bytes, size_t size, const Options& options)
 
 std::shared_ptr<Network> Networks::make(const std::vector<int>& sizes) const {
   try {
-    return std::make_shared<Network>(bytes_.data(), bytes_.size(), options_, &sizes);
+    auto network = std::make_shared<Network>(bytes_.data(), bytes_.size(), options_, &sizes);
+    network->share_weights(*largest_);
+    return network;
   } catch (const Error& error) {
     fail("the network cannot be run with ", std::string_view(free().described(sizes)), ": ", error.what());
   }

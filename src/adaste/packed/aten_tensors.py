@@ -815,7 +815,8 @@ def permute(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 def transpose(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """Add aten.transpose, aten.swapaxes and aten.t: two dimensions change places."""
     order = list(range(a["self"].rank))
-    first, second = a.get("dim0", a.get("axis0", 0)), a.get("dim1", a.get("axis1", -1))
+    first = a["dim0"] if "dim0" in a else a.get("axis0", 0)
+    second = a["dim1"] if "dim1" in a else a.get("axis1", -1)
     order[first], order[second] = order[second], order[first]
     return permute(builder, {"self": a["self"], "dims": order}, shape)
 

@@ -549,8 +549,8 @@ def _find_difference(graph: Graph, traced: Traced) -> str | None:
         if not difference <= AGREEMENT * size:
             return (
                 f"its {name} for the example differ by up to {difference:.3g}, the largest is {size:.3g}, and "
-                f"{AGREEMENT * size:.3g} is allowed. Models that were not trained, or whose BatchNorm statistics do not "
-                "fit, may enlarge errors of rounding as much: train it, and pack it within "
+                f"{AGREEMENT * size:.3g} is allowed. Models that were not trained, or whose BatchNorm statistics do "
+                "not fit, may enlarge errors of rounding as much: train it, and pack it within "
                 "optimizer.binarized(model, statistics_from=loader)"
             )
     return None
