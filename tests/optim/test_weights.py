@@ -10,7 +10,7 @@ from torch import nn
 
 import adaste
 from adaste.models import MLP, VGG, ImageShape, ResNet
-from adaste.models.base import Network
+from adaste.models.networks import Network
 
 
 class Transformer(nn.Module):

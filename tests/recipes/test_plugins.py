@@ -126,7 +126,7 @@ def test_a_name_that_two_packages_bring_is_refused_and_both_are_named(site) -> N
         ("estimators", "Net = package_f:Net", "it must be a class derived from adaste.estimators.base.Estimator, got"),
         ("estimators", "Other = package_f:Mine", "the entry point must have the name of its class, Mine"),
         ("estimators", "Half = package_f:Half", "a Half cannot be made, it lacks weight"),
-        ("networks", "Mine = package_f:Mine", "it must be a class derived from adaste.models.base.Network, got"),
+        ("networks", "Mine = package_f:Mine", "it must be a class derived from adaste.models.networks.Network, got"),
         ("data", "other = package_f:Mine", "it must be an adaste.data.Source, got"),
         ("data", "another = package_f:OTHER", "the entry point must have the name of its data set, 'other'"),
         ("data", "a_b = package_f:COLON", "the entry point must have the name of its data set, 'a:b'"),

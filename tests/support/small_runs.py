@@ -12,7 +12,7 @@ from torch import nn
 
 from adaste.data import Dataset, Split
 from adaste.models import MLP, VGG, ImageShape, Network
-from adaste.models.base import Convolution
+from adaste.models.networks import Convolution
 from adaste.recipes.presets import recipe
 from adaste.recipes.recipe import Recipe
 from adaste.runs.folder import RunFolder

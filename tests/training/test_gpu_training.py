@@ -179,8 +179,8 @@ def test_a_run_on_the_gpu_leaves_results(tmp_path: Any) -> None:
 def test_the_fused_norm_is_batch_norm_residual_and_relu(
     dtype: torch.dtype, relu: bool, adds: bool, shape: tuple[int, int, int]
 ) -> None:
-    from adaste.models.base import Norm
     from adaste.models.kernels.norm import FastNorm
+    from adaste.models.networks import Norm
 
     count, channels, side = shape
 
@@ -219,8 +219,8 @@ def test_the_fused_norm_is_batch_norm_residual_and_relu(
 
 
 def test_weight_gradients_beside_the_backward_pass_are_the_usual_ones() -> None:
-    from adaste.models.base import Convolution
     from adaste.models.kernels.side_stream import SideStream
+    from adaste.models.networks import Convolution
 
     for channels, stride, kernel in [(3, 1, 3), (64, 2, 3), (64, 2, 1), (16, 1, 3)]:
         layer = Convolution(channels, 64, kernel, stride=stride, padding=kernel // 2, bias=False).to(GPU)

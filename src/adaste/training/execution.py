@@ -15,8 +15,8 @@ from torch import nn
 
 from adaste.data.augment import Augmentation
 from adaste.models import ImageShape
-from adaste.models.base import Convolution, Norm
 from adaste.models.kernels.side_stream import SideStream
+from adaste.models.networks import Convolution, Norm
 from adaste.optim.fused import own_copy
 from adaste.recipes.recipe import Recipe
 from adaste.training.distributed import World
