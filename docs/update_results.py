@@ -7,7 +7,7 @@ A table stands between the lines `<!-- results: NAME ARGUMENT... -->` and `<!-- 
   SIZE RECORD...` has real and one-bit weights side by side: accuracy, bytes and milliseconds;
 - `inference RECORD` (latencies of benchmarks/inference.py), `starts RECORD` (its starts and memory) or
   `summary RECORD...` (batch 1 and one thread);
-- `instructions RECORD...` (benchmarks/instructions.py);
+- `known-models RECORD` (benchmarks/known_models.py) and `instructions RECORD...` (benchmarks/instructions.py);
 - `setup RECORD FIELD...` (benchmarks/setup_on_digits.py: all methods, or those of which one of these fields is varied)
   and `first-steps RECORD NETWORK` of the same;
 - `study FILE`: the runs of a study file, a line for each recipe with its differences from the named one, and `best`:
@@ -114,6 +114,17 @@ def latencies(name: str) -> str:
             factor(times, "adaste int8", ("ONNX Runtime int8", "OpenVINO int8")),
         ]
         lines.append([f"{row['size']}, {row['batch']}, {row['threads']}", *cells, *factors])
+    return grid(lines)
+
+
+def known_models(name: str) -> str:
+    """Return milliseconds of benchmarks/known_models.py, and how large the files are."""
+    lines = [["network", "threads", "adaste", "ONNX Runtime", "times as fast", "MB, adaste", "MB, ONNX"]]
+    for row in read(f"benchmarks/known-models-{name}")["rows"]:
+        times = row["engines"]
+        files = [f"{row['bytes'][engine] / 1e6:.2f}" for engine in times]
+        cells = [pair(times[engine]) for engine in times]
+        lines.append([row["model"], f"{row['threads']}", *cells, factor(times, "adaste", ("ONNX Runtime",)), *files])
     return grid(lines)
 
 
@@ -506,6 +517,7 @@ MEASURED: dict[str, Callable[..., str]] = {
     "web-speed": web_speed,
     "web-sizes": web_sizes,
     "inference": latencies,
+    "known-models": known_models,
     "starts": starts,
     "instructions": instructions,
     "summary": summary,
