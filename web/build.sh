@@ -27,7 +27,7 @@ cmake --build build/wasm -- -j 2 --quiet
 
 # The features are those of every browser of today and node 20; with all of binaryen's none of these would load it.
 features=(simd bulk-memory nontrapping-float-to-int sign-ext mutable-globals multivalue reference-types exception-handling)
-"$tools/node_modules/.bin/wasm-opt" -O3 "${features[@]/#/--enable-}" --strip-producers --strip-target-features \
+"$tools/node_modules/.bin/wasm-opt" -O3 --converge "${features[@]/#/--enable-}" --strip-producers --strip-target-features \
   build/wasm/adaste_runtime.wasm -o dist/adaste_runtime.wasm
 
 rm -rf build/demo

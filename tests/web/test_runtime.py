@@ -57,6 +57,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], np
     return {"file": (folder / "net.safetensors").as_uri(), "images": folder / "images.f32"}, logits
 
 
+def test_the_module_is_small(built: Path) -> None:
+    module = built / "dist" / "adaste_runtime.wasm"
+    assert len(subprocess.run(["gzip", "-9c", module], stdout=subprocess.PIPE, check=True).stdout) < 100_000
+
+
 def test_logits_are_those_of_torch(script: Script, files: Any) -> None:
     paths, expected = files
     told = script(

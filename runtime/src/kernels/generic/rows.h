@@ -143,19 +143,13 @@ void normalise(const float* x, ptrdiff_t count, bool center, float epsilon, cons
 using Lanes = float __attribute__((vector_size(32)));
 constexpr int lanes = 8;
 
-// Rows begin anywhere, and compilers forget a smaller alignment of a vector's type: clang in an alias, gcc with `auto`.
-inline Lanes loose(const float* from) {
-  Lanes values;
-  std::memcpy(&values, from, sizeof values);
-  return values;
-}
-
 // Some rows and 16 columns of a product, whose sums stay in registers.
 template <int rows>
 inline void multiply_wide(ptrdiff_t inner, ptrdiff_t width, const float* a, const float* b, float* y) {
   Lanes sums[rows][2] = {};
   for (ptrdiff_t k = 0; k < inner; ++k, b += width) {
-    const Lanes row_of_b[2] = {loose(b), loose(b + lanes)};
+    Lanes row_of_b[2];
+    std::memcpy(row_of_b, b, sizeof row_of_b);  // at any address: compilers forget a vector's smaller alignment
     for (int row = 0; row < rows; ++row)
       for (int half = 0; half < 2; ++half) sums[row][half] += a[row * inner + k] * row_of_b[half];
   }
