@@ -33,5 +33,6 @@ def convolve_once(kernel, sizes, x, rows, scale, shift, residual, relu, range_, 
         *(pointer(values, np.float32) for values in (scale, shift, residual)), int(relu),
         None if range_ is None else (ctypes.c_float * 2)(*range_), threads, pointer(y, np.float32),
     )  # fmt: skip
-    assert result >= 0, f"there is no kernel {kernel!r}"
+    assert result != -1, f"there is no kernel {kernel!r}"
+    assert result != -2, f"{kernel} wrote behind its scratch memory"
     return bool(result)

@@ -84,6 +84,7 @@ inline std::vector<ConvShape> corner_shapes() {
       shape_of(2, 11, 17, 2, 20, 5, 3, 2),       // few channels, three phases of rows
       shape_of(2, 15, 29, 40, 40, 7, 1, 3, 40),  // depthwise, channels beside whole vectors
       shape_of(1, 16, 31, 96, 96, 3, 2, 1, 96),  // the same, strided
+      sized({2, 25, 17, 64, 0, 0, 129, 4, 1, 1, 1, 1, 2, 1, 4}),  // parts for four threads, not smaller than for one
   };
 }
 

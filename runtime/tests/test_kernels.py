@@ -148,6 +148,15 @@ def test_kernels_agree_with_numpy_on_shapes_of_networks(case):
     check_floats(case, FLOAT, binary=False)
 
 
+@pytest.mark.parametrize("threads", range(2, 8))
+def test_parts_for_more_threads_need_no_more_memory(threads):
+    case = deep(size=(25, 17), outputs=129, kernel=(4, 1), padding=(1, 2))
+    x, signs, floats, ends = case.numbers()
+    for kernels, weight in ((BINARY, signs), (INT8, signs), (FLOAT, floats)):
+        for kernel in kernels:
+            case.run(kernel, x, weight, ends, threads=threads)
+
+
 def quantised(x, low, high):
     """kernels/int8/levels.h once more: levels and the values they stand for, in float32."""
     low, high = np.float32(min(low, 0)), np.float32(max(high, 0))

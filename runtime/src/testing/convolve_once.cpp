@@ -1,5 +1,6 @@
 // A library for tests: what kernels there are, one convolution by one of them, and limits of control groups.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -33,6 +34,18 @@ std::string names(const Kernels& kernels) {
   return result;
 }
 
+constexpr std::array<uint8_t, 64> guard = {0xa5, 0x5a, 0xa5, 0x5a};  // behind the memory of a kernel
+
+Memory guarded(size_t bytes) {
+  Memory memory(bytes + guard.size());
+  std::memcpy(static_cast<uint8_t*>(memory.data()) + bytes, guard.data(), guard.size());
+  return memory;
+}
+
+bool intact(const Memory& memory, size_t bytes) {
+  return std::memcmp(static_cast<const uint8_t*>(memory.data()) + bytes, guard.data(), guard.size()) == 0;
+}
+
 ConvShape shape_from(const int* s) {
   return {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12], s[13]};
 }
@@ -58,7 +71,8 @@ ADASTE_API const char* adaste_float_kernels() {
   return found.c_str();
 }
 
-// Returns 1, 0 if the kernel does not support the shape, or -1 if there is no such kernel. `sizes` are 14, in the order
+// Returns 1, 0 if the kernel does not support the shape, -1 if there is no such kernel, or -2 if it wrote behind its
+// scratch memory. `sizes` are 14, in the order
 // of ConvShape; scale, shift, residual and range (low, high) may be null. Sizes of arrays are not checked.
 ADASTE_API int adaste_convolve_once(const char* name, const int* sizes, const float* x, const uint8_t* rows,
                                     const float* scale, const float* shift, const float* residual, int relu,
@@ -70,7 +84,10 @@ ADASTE_API int adaste_convolve_once(const char* name, const int* sizes, const fl
   shape.threads = threads;
   if (!kernel->supports(shape)) return 0;
   const Memory prepared(kernel->weight_bytes(shape));
-  const Memory scratch(kernel->scratch_bytes(shape));
+  ConvShape planned = shape;
+  if (kernel->scratch_per_thread) planned.threads = 1;  // which must be enough for any number
+  const size_t bytes = kernel->scratch_bytes(planned);
+  const Memory scratch = guarded(bytes);
   const bool one_bit = !is_in(float_kernels(), *kernel);
   kernel->prepare(shape, one_bit ? channels_last(shape, rows).data() : rows, prepared.data());
   const Epilogue epilogue{scale, shift, residual, relu != 0};
@@ -79,8 +96,10 @@ ADASTE_API int adaste_convolve_once(const char* name, const int* sizes, const fl
   Workers workers(threads);
   Workers::Turn turn(workers);
   std::vector<Memory> helper_scratch;
-  for (int i = 1; i < threads; ++i) helper_scratch.emplace_back(scratch.bytes());
+  for (int i = 1; i < threads; ++i) helper_scratch.push_back(guarded(bytes));
   convolve({*kernel, shape, x, prepared.data(), epilogue, quantisation, y}, scratch.data(), helper_scratch, turn);
+  const auto whole = [bytes](const Memory& memory) { return intact(memory, bytes); };
+  if (!whole(scratch) || !std::all_of(helper_scratch.begin(), helper_scratch.end(), whole)) return -2;
   return 1;
 }
 

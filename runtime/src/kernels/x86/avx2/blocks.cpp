@@ -31,8 +31,6 @@ struct Grid {
   Blocks blocks;
   int strips, row_parts, part_rows, channel_parts, part_channels;
   int live_rows;  // rows of outputs that are neither untouched nor done
-
-  int sums() const { return live_rows * blocks.width * part_channels * Strip::lanes; }  // of a task
 };
 
 Grid grid_of(const ConvShape& whole) {
@@ -63,11 +61,14 @@ int tasks_of(const ConvShape& shape, const Grid& grid) {
 
 int tasks(const ConvShape& shape, int /*stage*/) { return tasks_of(shape, grid_of(shape)); }
 
-// Of a thread: one alone has the largest parts.
-size_t scratch_bytes(const ConvShape& shape) {
-  ConvShape of_one = shape;
-  of_one.threads = 1;
-  return static_cast<size_t>(grid_of(of_one).sums()) * sizeof(float);
+// Of a thread: no task has more sums, whatever the number of threads.
+size_t scratch_bytes(const ConvShape& whole) {
+  const ConvShape shape = seen(whole);
+  const Blocks blocks = best_blocks(shape);
+  const ptrdiff_t places = std::min(blocks.height, ceil_div(shape.kernel_h, shape.stride_h)) * blocks.width;
+  const ptrdiff_t most_sums = std::max<ptrdiff_t>(64 * places, cached_sums);
+  const ptrdiff_t sums = std::min(shape.out_channels / shape.groups * places, most_sums);
+  return static_cast<size_t>(sums) * Strip::lanes * sizeof(float);
 }
 
 // What a task makes: `rows` by `columns` outputs of each of 16 blocks.
