@@ -87,6 +87,8 @@ def onnx_runtime(ending):
 
 def open_vino(ending):
     def engine(folder, size, batch, threads):
+        import threading
+
         import openvino
 
         core = openvino.Core()
@@ -94,8 +96,14 @@ def open_vino(ending):
         model.reshape([batch, 3, size, size])
         settings = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
         precise = {**settings, "INFERENCE_PRECISION_HINT": "f32"}
-        request = core.compile_model(model, "CPU", precise).create_infer_request()
-        return lambda images: request.infer([images])[0]
+        compiled, own = core.compile_model(model, "CPU", precise), threading.local()
+
+        def run(images):
+            if not hasattr(own, "request"):  # one serves one caller
+                own.request = compiled.create_infer_request()
+            return own.request.infer([images])[0]
+
+        return run
 
     return engine
 

@@ -71,7 +71,7 @@ PAGES = (
 )
 LANGUAGE = ROOT / "results" / "language"
 PICTURES = ("overview-cifar10-resnet18", "figure3-released", "long-runs-ours")
-MACHINES = {"xeon-again": "Xeon", "avx2": "EPYC"}
+MACHINES = {"xeon-again": "Xeon", "epyc": "EPYC"}
 MARKED = re.compile(r"(<!-- results: ([^>]*) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
 
