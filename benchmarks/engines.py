@@ -80,7 +80,8 @@ def onnx_runtime(ending):
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         path = f"{folder}/{size}{ending}.onnx"
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        return lambda images: session.run(None, {"input": images})[0]
+        (only,) = session.get_inputs()
+        return lambda images: session.run(None, {only.name: images})[0]
 
     return engine
 

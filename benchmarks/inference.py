@@ -90,7 +90,7 @@ def settle(quiet: float = 0.02, patience: float = 1.0) -> None:
             return
 
 
-def built(names: list[str], folder: Path, size: int, batch: int, threads: int) -> dict[str, Run]:
+def built(names: list[str], folder: Path, size: int | str, batch: int, threads: int) -> dict[str, Run]:
     """The engines of these names that are installed."""
     runs: dict[str, Run] = {}
     for name in names:

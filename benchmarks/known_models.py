@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from engines import loaded
-from inference import environment, latencies, write
+from inference import built, environment, latencies, write
 from torch import nn
 
 IMAGE = 224
@@ -70,17 +69,6 @@ def prepare(folder: Path, name: str, build: Callable[[], nn.Module]) -> dict[str
     return {"adaste": len(content), "ONNX Runtime": len(real)}
 
 
-def onnx_runtime(path: Path, threads: int) -> Callable[[np.ndarray], np.ndarray]:
-    """The session of a file with one input and one output."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    (name,) = (each.name for each in session.get_inputs())
-    return lambda images: session.run(None, {name: images})[0]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="write a record, as JSON")
@@ -89,15 +77,12 @@ def main() -> None:
     options = parser.parse_args()
     images = np.random.default_rng(0).standard_normal((1, 3, IMAGE, IMAGE), np.float32)
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
         for name, build in models().items():
-            sizes = prepare(Path(folder), name, build)
+            sizes = prepare(folder, name, build)
             for threads in options.threads:
-                runs = {
-                    "adaste": loaded(f"{folder}/{name}.safetensors", threads),
-                    "ONNX Runtime": onnx_runtime(Path(folder, f"{name}.onnx"), threads),
-                }
-                times = latencies(runs, images, options.rounds, 1e9)
+                times = latencies(built([*sizes], folder, name, 1, threads), images, options.rounds, 1e9)
                 rows.append({"model": name, "threads": threads, "bytes": sizes, "engines": times})
                 print(name, threads, {engine: f"{t['min']:.2f} / {t['median']:.2f}" for engine, t in times.items()})
     if options.output is not None:
