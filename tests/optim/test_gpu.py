@@ -85,6 +85,7 @@ def test_a_captured_step_equals_the_reference(method: Method) -> None:
     for step in range(3):
         follow(step)
         reference.step()
+        stream.wait_stream(torch.cuda.current_stream())  # for the gradients
         with torch.cuda.stream(stream):
             optimizer.step()
         torch.cuda.synchronize()
