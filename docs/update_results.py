@@ -71,7 +71,7 @@ PAGES = (
 )
 LANGUAGE = ROOT / "results" / "language"
 PICTURES = ("overview-cifar10-resnet18", "figure3-released", "long-runs-ours")
-MACHINES = {"xeon-again": "Xeon", "epyc": "EPYC"}
+MACHINES = {"xeon-16": "Xeon", "epyc": "EPYC"}
 MARKED = re.compile(r"(<!-- results: ([^>]*) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
 
@@ -97,8 +97,9 @@ def pair(times: dict[str, float], name: str = "", digits: int = 2) -> str:
 
 
 def factor(times: dict[str, dict[str, float]], ours: str, peers: Sequence[str]) -> str:
-    """How many times as fast as the best of the others, by minima and by medians."""
-    return " / ".join(f"{min(times[peer][of] for peer in peers) / times[ours][of]:.2f}" for of in ("min", "median"))
+    """How many times as fast as the best of the others that were there, by minima and by medians."""
+    there = [times[peer] for peer in peers if peer in times]
+    return " / ".join(f"{min(each[of] for each in there) / times[ours][of]:.2f}" for of in ("min", "median"))
 
 
 def latencies(name: str) -> str:
@@ -164,8 +165,8 @@ def summary(*names: str) -> str:
             if (row["batch"], row["threads"]) == (1, 1):
                 columns.setdefault(f"{MACHINES[name]}, {row['size']}x{row['size']}", row["engines"])
     lines = [["", *columns]]
-    for engine in next(iter(columns.values())):
-        lines.append([engine, *(pair(times[engine]) for times in columns.values())])
+    for engine in max(columns.values(), key=len):
+        lines.append([engine, *(pair(times[engine]) if engine in times else "" for times in columns.values())])
     return grid(lines)
 
 
