@@ -56,6 +56,7 @@ PAGES = (
         for name in (
             "demonstration",
             "own-loop",
+            "defaults",
             "language-models",
             "method",
             "speed",
