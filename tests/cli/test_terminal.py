@@ -73,7 +73,7 @@ class Pretended:
         self._running: dict[Path, int] = {}
         self._stopped = False
 
-    def has_room(self) -> bool:
+    def can_start_another(self) -> bool:
         return len(self._running) < self._count
 
     def start(self, job: Job) -> None:

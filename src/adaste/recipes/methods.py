@@ -183,7 +183,7 @@ def released_dynamics(plan: Plan, estimator: Estimator, rate: float) -> Treatmen
     return Treatment(estimator, base, rest_lr=plan.fall(0.1))
 
 
-def _released(plan: Plan, mu: float | Schedule) -> Treatment:
+def _released_treatment(plan: Plan, mu: float | Schedule) -> Treatment:
     """The released code; in a run of few steps its rate is multiplied by the pace."""
     rate = RELEASED_RATE * plan.pace
     return released_dynamics(plan, released_update(rate, mu=mu), rate)
@@ -191,15 +191,15 @@ def _released(plan: Plan, mu: float | Schedule) -> Treatment:
 
 def adaste(plan: Plan) -> Treatment:
     """The released update without annealing: weights are +-1 from the start."""
-    return _released(plan, 100.0)
+    return _released_treatment(plan, 100.0)
 
 
 def adaste_annealed(plan: Plan) -> Treatment:
     """The released update with mu from 0.01 to 100, which 1.05 per epoch reaches in 189 of 700 epochs."""
-    return _released(plan, plan.rise(0.01, 100.0, share=189 / 700))
+    return _released_treatment(plan, plan.rise(0.01, 100.0, share=189 / 700))
 
 
-def _printed(plan: Plan, mu: float | Schedule) -> Treatment:
+def _printed_treatment(plan: Plan, mu: float | Schedule) -> Treatment:
     """The paper's rule. Under the noise of single batches it drifts to zero, so it sees an average."""
     return Treatment(
         AdaSTE(mu=mu),
@@ -211,12 +211,12 @@ def _printed(plan: Plan, mu: float | Schedule) -> Treatment:
 
 def adaste_printed(plan: Plan) -> Treatment:
     """The paper's rule without annealing."""
-    return _printed(plan, 100.0)
+    return _printed_treatment(plan, 100.0)
 
 
 def adaste_printed_annealed(plan: Plan) -> Treatment:
     """The paper's rule with mu from 1 to 100 over the whole run."""
-    return _printed(plan, plan.rise(1.0, 100.0))
+    return _printed_treatment(plan, plan.rise(1.0, 100.0))
 
 
 def prox_quant(plan: Plan) -> Treatment:

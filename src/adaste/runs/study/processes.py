@@ -132,7 +132,7 @@ class Processes:
         self._count, self._options, self._variables = count, options, variables
         self._children: dict[Path, Child] = {}
 
-    def has_room(self) -> bool:
+    def can_start_another(self) -> bool:
         return len(self._children) < self._count
 
     def start(self, job: "Job") -> None:

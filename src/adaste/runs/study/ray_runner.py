@@ -144,7 +144,7 @@ class Cluster:
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         return any(all(node.get(name, 0) >= need for name, need in self._needs.items()) for node in nodes)
 
-    def has_room(self) -> bool:
+    def can_start_another(self) -> bool:
         return True
 
     def start(self, job: Job) -> None:

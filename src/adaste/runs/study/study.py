@@ -107,7 +107,7 @@ def folder_of(name: str, recipe: Recipe, runs: Path) -> Path:
 class Runner(Protocol):
     """Executes runs: in processes of this machine, or on the nodes of a cluster. Folders identify the runs."""
 
-    def has_room(self) -> bool:
+    def can_start_another(self) -> bool:
         """Return whether it takes one more run now."""
 
     def start(self, job: Job) -> None:
@@ -237,7 +237,7 @@ class Study:
         )
 
     def _start_others(self) -> None:
-        while not self._stops and self._runner.has_room() and (job := self._queue.take(self._ended)):
+        while not self._stops and self._runner.can_start_another() and (job := self._queue.take(self._ended)):
             if self._waits_for_others(job):
                 problem = "its teacher is trained by another process: run the same command when that has ended"
                 self._ended[job.folder] = self._seen(job, State.SKIPPED, problem)
