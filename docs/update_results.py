@@ -10,8 +10,8 @@ A table stands between the lines `<!-- results: NAME ARGUMENT... -->` and `<!-- 
 - `known-models RECORD` (benchmarks/known_models.py) and `instructions RECORD...` (benchmarks/instructions.py);
 - `setup RECORD FIELD...` (benchmarks/setup_on_digits.py: all methods, or those of which one of these fields is varied)
   and `first-steps RECORD NETWORK` of the same;
-- `study FILE`: the runs of a study file, a line for each recipe with its differences from the named one, and `best`:
-  those of the recipes named best, beside published numbers;
+- `study FILE`: the runs of a study file, a line for each recipe with its differences from the named one; `best`: those
+  of the recipes named best, beside published numbers, and `published`: those of AdaSTE under the common recipe;
 - `time RECORD` (benchmarks/time_to_accuracy.py) and `zoo` (benchmarks/zoo.py);
 - `language PART`: runs of benchmarks/language: the `final` ones, all `held-out` ones, the larger model (`code`), files
   in llama.cpp (`engines`), or a `sentence`;
@@ -38,7 +38,7 @@ from adaste.paper.figures import BESIDE_REAL, TITLES
 from adaste.paper.index import Run, collect
 from adaste.paper.report.texts import format_summary as cell_summary
 from adaste.paper.report.texts import grid_of_family
-from adaste.paper.tables import TABLES, Table, family
+from adaste.paper.tables import TABLES, CellId, Table, family
 from adaste.recipes.distillation import Distillation
 from adaste.recipes.presets import BEST
 from adaste.recipes.presets import recipe as named_recipe
@@ -404,17 +404,48 @@ VISPA = {
 """Published means of 40 sampled networks, best test epoch, in part with real layers (docs/recipe.md)."""
 
 
+ONE_BIT = ("adaste", "adaste-annealed", "adaste-annealed-mixup")
+"""The rows of the paper that are its own method."""
+
+
+def published(setting: str, *methods: str) -> str:
+    """Return the best accuracy of the paper at a setup."""
+    rows = [row for table in ("table1", "table2") for row in TABLES[table].rows if row.method in methods]
+    numbers = [row.published[setting].accuracy for row in rows if setting in row.published]
+    return f"{max(numbers):.2f}" if numbers else ""
+
+
+def last_accuracy(runs: Sequence[Run]) -> str:
+    """Return the last epochs of the seeds of a recipe."""
+    seeds = [run.result.last_accuracy for run in runs]
+    return f"{cell_summary(OverSeeds.of(seeds))} (n = {len(seeds)})" if seeds else "missing"
+
+
+def beside_published(runs: Sequence[Run]) -> str:
+    """Return the longest runs of AdaSTE under the common recipe, and in full precision, beside published numbers."""
+    lines = [["network", "paper", "VISPA", "one bit", "float32", "epochs"]]
+    for data, network in BEST:
+        setting = f"{data}-{network}"
+
+        def made(method: str, setting: str = setting) -> list[Run]:
+            return [run for run in runs if any(each == CellId("ours", method, setting) for each in run.cell_ids)]
+
+        epochs = max(run.recipe.epochs for run in made("adaste"))
+        reached = (
+            last_accuracy([run for run in made(method) if run.recipe.epochs == epochs])
+            for method in ("adaste", "full-precision")
+        )
+        lines.append(
+            [setup(setting).title, published(setting, *ONE_BIT), VISPA.get(setting, ""), *reached, f"{epochs}"]
+        )
+    return grid(lines)
+
+
 def best(runs: Sequence[Run]) -> str:
     """Return the last epochs of the recipes named best and of their teachers, beside published numbers."""
 
-    def published(setting: str, *methods: str) -> str:
-        rows = [row for table in ("table1", "table2") for row in TABLES[table].rows if row.method in methods]
-        numbers = [row.published[setting].accuracy for row in rows if setting in row.published]
-        return f"{max(numbers):.2f}" if numbers else ""
-
     def reached(made: Recipe) -> str:
-        seeds = [run.result.last_accuracy for run in runs if run.recipe.unseeded == made]
-        return f"{cell_summary(OverSeeds.of(seeds))} (n = {len(seeds)})" if seeds else "missing"
+        return last_accuracy([run for run in runs if run.recipe.unseeded == made])
 
     files = {row["recipe"]: row for row in read("benchmarks/zoo")["rows"]}
 
@@ -426,12 +457,11 @@ def best(runs: Sequence[Run]) -> str:
     lines = [[*head, "file", "ms"]]
     for data, network in BEST:
         setting = f"{data}-{network}"
-        one_bit = published(setting, "adaste", "adaste-annealed", "adaste-annealed-mixup")
         made, teacher = (named_recipe(f"{setting}-{name}") for name in ("best", "teacher"))
         lines.append(
             [
                 setup(setting).title,
-                *(one_bit, published(setting, "full-precision"), VISPA.get(setting, "")),
+                *(published(setting, *ONE_BIT), published(setting, "full-precision"), VISPA.get(setting, "")),
                 *(reached(made), str(made.epochs), reached(teacher), *deployed_as(made)),
             ]
         )
@@ -531,7 +561,7 @@ MEASURED: dict[str, Callable[..., str]] = {
     "first-steps": first_steps,
     "statistics": norm_statistics,
 }
-OF_STUDIES: dict[str, Callable[..., str]] = {"study": study, "best": best}
+OF_STUDIES: dict[str, Callable[..., str]] = {"study": study, "best": best, "published": beside_published}
 LONG = replace(TABLES["table1"], rows=tuple(row for row in TABLES["table1"].rows if row.method in BESIDE_REAL))
 OF_RUNS = {
     "flips": flips,
