@@ -165,7 +165,8 @@ def pack(
         allow_float: Let any layer be real.
         free: Sizes that may be smaller than in `example`, by input and dimension: `{"input_ids": {1: "length"}}`.
             Those of one name are the same. `{"input": {2: "32*height", 3: "32*width"}}` has images in steps of 32
-            pixels. (One tensor is the input "input".) The model is traced with several sizes.
+            pixels. (One tensor is the input "input".) The model is traced with several sizes. In ONNX, too, they are
+            free.
 
     Returns:
         The content of the file.
