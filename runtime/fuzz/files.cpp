@@ -250,7 +250,7 @@ void load_and_run(uint64_t seed, const std::string& file, bool odd = true) {
   if (networks.free().names.empty()) return;
   for (int i = 0; i < 3; ++i) {
     const auto network = networks.at(random_shapes(random, networks));
-    run_once(random, *network, 2, false, odd);
+    run_once(random, *network, 2, options.int8, odd);
   }
 }
 

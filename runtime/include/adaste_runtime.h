@@ -98,7 +98,8 @@ ADASTE_API int adaste_describe_outputs_for(adaste_network* network, const adaste
 ADASTE_API int adaste_run_tensors(adaste_network* network, const adaste_input* inputs, int input_count,
                                   const adaste_output* outputs, int output_count);
 
-/* Fixes the ranges of 8-bit activations to those of these inputs; 0, or -1 on failure. */
+/* Fixes the ranges of 8-bit activations to those of these inputs; 0, or -1 on failure. They are the ranges of inputs of
+ * all sizes, whatever the sizes of these; the last calibration counts. */
 ADASTE_API int adaste_calibrate_tensors(adaste_network* network, const adaste_input* inputs, int input_count);
 
 /* Writes the mean and the standard deviation of each channel of an input, with which its bytes are normalised:

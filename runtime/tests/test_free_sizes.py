@@ -145,15 +145,159 @@ def test_a_copy_of_a_network_takes_all_sizes():
     assert_right(net(x, t), x, t)
 
 
-def test_a_network_with_free_sizes_is_not_calibrated():
-    packing = Packing2(x=("float", 3, 8, 5))
-    packing.node("reduce", ["x"], function="mean", axes=[1, 2], keep=False)
-    packing.linear(SIGNS[:, :3])
-    packing.facts.update(free={"b": 5}, sizes=[rule(("x", "shape", 2), "b")])
-    net = adaste_runtime.load_bytes(packing.content(), int8=True)
-    assert net(RANDOM.standard_normal((2, 3, 8, 2), np.float32)).shape == (2, 6)
-    with pytest.raises(ValueError, match="a network with free sizes is not calibrated"):
-        net.calibrate(RANDOM.standard_normal((2, 3, 8, 5), np.float32))
+KERNELS = (
+    RANDOM.choice(np.array([-1, 1], np.int8), (6, 3, 3, 3)),
+    RANDOM.choice(np.array([-1, 1], np.int8), (6, 6, 3, 3)),
+)
+
+
+def classifier(height=8, width=5, free=True):
+    """Three layers of one-bit weights for images of these sides, or of at most these."""
+    packing = Packing2(x=("float", 3, height, width))
+    for kernel in KERNELS:
+        packing.convolution(kernel, padding=(1, 1), relu=True)
+    packing.node("reduce", function="mean", axes=[1, 2], keep=False)
+    packing.linear(SIGNS)
+    if free:
+        packing.facts.update(free={"a": height, "b": width})
+        packing.facts["sizes"] = [rule(("x", "shape", 1), "a"), rule(("x", "shape", 2), "b")]
+    return packing.content()
+
+
+def images(*sides, seed=0):
+    random = np.random.default_rng(seed)
+    return random.standard_normal((3, 3, *sides), np.float32) * np.float32([0.5, 1, 2])[:, None, None, None]
+
+
+def with_ranges_of(net, *sides):
+    """The network packed for images of one size, with the ranges of another network."""
+    fixed = adaste_runtime.load_bytes(classifier(*sides, free=False), int8=True)
+    fixed.__setstate__(net.__reduce__()[2])
+    return fixed
+
+
+@pytest.mark.parametrize("calibrating", [(8, 5), (6, 4), (1, 1)])
+def test_ranges_that_one_size_shows_are_those_of_every_size(calibrating):
+    net, own = (adaste_runtime.load_bytes(classifier(), threads=2, int8=True) for _ in range(2))
+    kept, others = (6, 4), [(8, 5), (6, 4), (7, 5), (8, 2), (1, 1), (5, 5), (4, 4), (3, 3)]
+    net(images(*kept))  # planned before it is calibrated
+    net.calibrate(images(*calibrating, seed=1))
+    for sides in others:
+        x = images(*sides)
+        found = net(x)
+        np.testing.assert_array_equal(found, with_ranges_of(net, *sides)(x))
+        assert (found != own(x)).any()  # each of these had a range of its own
+
+
+def test_ranges_are_those_of_the_same_network_of_one_size():
+    net, fixed = (
+        adaste_runtime.load_bytes(classifier(), int8=True),
+        with_ranges_of(adaste_runtime.load_bytes(classifier(), int8=True), 6, 4),
+    )
+    net.calibrate(images(6, 4))
+    fixed.calibrate(images(6, 4))
+    assert net.__reduce__()[2] == fixed.__reduce__()[2] != []
+
+
+def test_the_last_calibration_counts_whatever_its_size():
+    net, once = (adaste_runtime.load_bytes(classifier(), int8=True) for _ in range(2))
+    net.calibrate(5 * images(8, 5))
+    net.calibrate(images(3, 4))
+    once.calibrate(images(3, 4))
+    np.testing.assert_array_equal(net(images(7, 2)), once(images(7, 2)))
+
+
+def test_bytes_calibrate_at_every_size():
+    net, floats = (adaste_runtime.load_bytes(classifier(), int8=True) for _ in range(2))
+    pixels = RANDOM.integers(0, 256, (2, 6, 4, 3), np.uint8)
+    net.calibrate(pixels)
+    floats.calibrate(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)) / np.float32(255))
+    np.testing.assert_allclose(net(images(5, 3)), floats(images(5, 3)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (np.ones((1, 3, 9, 5), np.float32), "side 1 of 'x' must be 1 times 'a', 1 to 8, plus 0, got 9"),
+        (np.ones((1, 4, 6, 4), np.float32), r"images must be float32 \(N, 3, 6, 4\)"),
+        (np.ones((3, 6, 4), np.float32), r"images must be float32 \(N, 3, 8, 5\)"),
+        (np.ones((1, 3, 6, 4), np.float64), r"images must be float32 \(N, 3, 6, 4\)"),
+        (np.ones((2, 3, 6, 4), np.float32), "which those of one colour do not"),
+        (np.ones((0, 3, 6, 4), np.float32), "calibration needs at least one image"),
+        (images(6, 4) * np.float32(np.nan), "the images hold numbers that are not finite"),
+    ],
+)
+def test_a_calibration_that_is_refused_leaves_the_ranges_of_all_sizes(given, words):
+    net = adaste_runtime.load_bytes(classifier(), int8=True)
+    net.calibrate(images(7, 5))
+    before = [net(images(*sides)) for sides in ((8, 5), (6, 4))]
+    with pytest.raises(ValueError, match=words):
+        net.calibrate(given)
+    for sides, found in zip(((8, 5), (6, 4)), before, strict=True):
+        np.testing.assert_array_equal(net(images(*sides)), found)
+
+
+def test_a_copy_of_a_network_has_its_ranges_at_all_sizes():
+    import pickle
+
+    net = adaste_runtime.load_bytes(classifier(), int8=True)
+    net.calibrate(images(6, 4))
+    other = pickle.loads(pickle.dumps(net))
+    for sides in ((8, 5), (6, 4), (2, 3)):
+        np.testing.assert_array_equal(other(images(*sides)), net(images(*sides)))
+
+
+def test_a_call_of_any_size_is_computed_before_a_calibration_or_after_it():
+    net = adaste_runtime.load_bytes(classifier(), threads=2, int8=True)
+    shown, asked = [images(6, 4), images(3, 5) * np.float32(0.2)], [images(8, 5), images(6, 4), images(2, 2)]
+    allowed = []
+    for each in shown:
+        net.calibrate(each)
+        allowed.append([net(x).tobytes() for x in asked])
+
+    def call(number):
+        if number % 4 == 0:
+            net.calibrate(shown[number // 4 % 2])
+        which = number % 3
+        return net(asked[which]).tobytes() in [each[which] for each in allowed]
+
+    with ThreadPoolExecutor(4) as callers:
+        assert all(callers.map(call, range(200)))
+
+
+def test_c_calibrates_with_inputs_of_any_size(library, load):  # noqa: F811
+    handle, net = load(classifier(), int8=1), adaste_runtime.load_bytes(classifier(), int8=True)
+    net.calibrate(images(6, 4))
+    assert library.adaste_calibrate_tensors(handle, (Array * 1)(array("x", images(6, 4))), 1) == 0
+    for sides in ((8, 5), (6, 4), (2, 3)):
+        x, found = images(*sides), np.empty((3, 6), np.float32)
+        assert run(library, handle, [array("x", x)], [array("out", found)]) == (0, "")
+        np.testing.assert_array_equal(found, net(x))
+    assert library.adaste_calibrate_tensors(handle, (Array * 1)(array("x", images(9, 4))), 1) == -1
+    assert library.adaste_last_error() == b"side 1 of 'x' must be 1 times 'a', 1 to 8, plus 0, got 9"
+
+
+def test_c_calibrates_texts_of_any_length(library, load):  # noqa: F811
+    packing = Packing2(t=("integer", 16))
+    packing.node("embedding", ["t"], count=9, width=6, weight=TABLE)
+    packing.linear(SIGNS)
+    packing.node("reduce", function="mean", axes=[0], keep=False)
+    packing.facts.update(free={"length": 16}, sizes=[rule(("t", "shape", 0), ["length"])])
+    handle, texts = load(packing.content(), int8=1), {length: np.full((2, length), 3) for length in (16, 5)}
+    texts[5][:, 0] = 7
+
+    def results():
+        found = np.empty((2, 2, 6), np.float32)
+        for each, text in zip(found, texts.values(), strict=True):
+            assert run(library, handle, [array("t", text)], [array("out", each)]) == (0, "")
+        return found
+
+    before = results()
+    assert library.adaste_calibrate_tensors(handle, (Array * 1)(array("t", texts[5])), 1) == 0
+    first = results()
+    assert (first[0] != before[0]).any()  # the text of 16 had a range of its own
+    assert library.adaste_calibrate_tensors(handle, (Array * 1)(array("t", texts[16])), 1) == 0
+    assert (results()[1] != first[1]).any()
 
 
 def test_many_callers_with_inputs_of_many_sizes_get_what_each_would_get_alone():

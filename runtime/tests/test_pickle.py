@@ -59,5 +59,5 @@ def test_a_copy_is_a_network_of_its_own(packing, images):
 
 def test_ranges_of_another_network_are_refused(packing):
     network = adaste_runtime.load_bytes(packing.content(), int8=True)
-    with pytest.raises(ValueError, match="there must be a range for each of 12 nodes, got 1"):
+    with pytest.raises(ValueError, match="there must be a range for each of 6 layers with weights, got 1"):
         network.__setstate__([(0.0, 1.0)])

@@ -443,6 +443,25 @@ def test_a_model_of_texts_is_packed_with_its_attention_mask(name: str, tmp_path:
     assert_runs(kind(kind.config_class(**WITH_MASKS[name])).eval(), padded(), tmp_path / "model.safetensors")
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", WITH_MASKS)
+def test_onnx_takes_texts_of_any_length(name: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    torch.manual_seed(0)
+    kind, path, texts = getattr(transformers, name), tmp_path / "model.onnx", padded()
+    model = kind(kind.config_class(**WITH_MASKS[name])).eval()
+    free = {key: {1: "length"} for key in texts}
+    adaste.pack(model, texts, path=path, free=free, allow_float=True)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert {port.name: port.shape for port in session.get_inputs()} == {key: ["n", "length"] for key in texts}
+    for length in (9, 6, 3, 1):
+        shorter = {key: value[:, :length] for key, value in texts.items()}
+        wanted = model(**shorter)[0].numpy()
+        found = session.run(None, {key: value.numpy() for key, value in shorter.items()})[0]
+        assert np.abs(found - wanted).max() <= 1e-4 * max(1, np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_a_module_in_the_shape_of_a_known_one_is_packed_and_run(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)

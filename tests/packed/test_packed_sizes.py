@@ -1,4 +1,4 @@
-"""Networks with free sizes: traced with some, and right at others in torch, in the plain reader and in the runtime."""
+"""Networks with free sizes: traced with some, and right at others in torch, the plain reader, the runtime and ONNX."""
 
 import json
 import runpy
@@ -13,7 +13,10 @@ from torch.nn import functional as F
 
 import adaste
 from adaste.packed.format import from_bytes, to_bytes
-from adaste.packed.graph import Graph, Size
+from adaste.packed.graph import Graph, Input, Output, Size
+from adaste.packed.nodes import Linear, pack_signs
+from adaste.packed.onnx import to_int8_onnx, to_onnx
+from adaste.packed.tensor_nodes import Combine, Embedding, Literal, Pad, Slice
 from adaste.packed.torch_module import PackedNetwork
 from support.packed_files import taken_apart
 from support.packed_networks import Function
@@ -123,8 +126,22 @@ def in_the_runtime(content: bytes, example: dict[str, Tensor]) -> np.ndarray:
     return net(**{name: value.numpy() for name, value in example.items()})
 
 
+def session_of(content: bytes) -> Any:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+
+
+def in_onnx(content: bytes, example: dict[str, Tensor]) -> np.ndarray:
+    found: np.ndarray = session_of(to_onnx(from_bytes(content))).run(None, as_arrays(example))[0]
+    return found
+
+
+def as_arrays(example: dict[str, Tensor]) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in example.items()}
+
+
 @torch.no_grad()
-@pytest.mark.parametrize("compute", [in_torch, in_the_plain_reader, in_the_runtime])
+@pytest.mark.parametrize("compute", [in_torch, in_the_plain_reader, in_the_runtime, in_onnx])
 @pytest.mark.parametrize("name", CASES)
 def test_a_network_is_the_same_at_every_size(name: str, compute: Any) -> None:
     model, example, free, others = CASES[name]
@@ -207,15 +224,156 @@ def test_a_size_that_a_network_cannot_be_run_with_is_named() -> None:
         PackedNetwork(graph)(torch.zeros(1, 3, 5, 36))
 
 
-def test_a_file_of_onnx_has_one_size(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a file of ONNX is for inputs of one size, .* \(height, width\)"):
-        adaste.pack(
-            classifier().eval(),
-            torch.randn(1, 3, 40, 36),
-            free=HEIGHT_AND_WIDTH,
-            allow_float=True,
-            path=tmp_path / "m.onnx",
-        )
+EVEN = {"input": {2: "2*height", 3: "2*width"}}
+POOLED = [(13, 10), (12, 9), (7, 6), (5, 2), (8, 8)]
+OPERATIONS: dict[str, tuple[nn.Module, tuple[int, int, int], Any, list[tuple[int, int]]]] = {
+    "circular padding": (
+        nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), (3, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (3, 3)]
+    ),
+    "reflection": (
+        nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), (3, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (4, 5)]
+    ),
+    "padding that follows": (
+        Function(lambda x: F.pad(x, (0, x.shape[3], 1, 2))), (3, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (2, 1)]
+    ),
+    "a mean rounded up": (nn.AvgPool2d(3, 2, 1, ceil_mode=True), (3, 13, 10), HEIGHT_AND_WIDTH, POOLED),
+    "a mean of pixels alone rounded up": (
+        nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False), (3, 13, 10), HEIGHT_AND_WIDTH, POOLED
+    ),
+    "a mean with wide padding": (
+        nn.AvgPool2d(5, 4, 2, ceil_mode=True), (3, 14, 11), HEIGHT_AND_WIDTH, [(13, 10), (12, 9), (11, 8), (10, 7)]
+    ),
+    "a maximum rounded up": (nn.MaxPool2d(3, 2, 1, ceil_mode=True), (3, 13, 10), HEIGHT_AND_WIDTH, POOLED),
+    "a maximum with gaps": (
+        nn.MaxPool2d(2, 3, ceil_mode=True), (3, 13, 10), HEIGHT_AND_WIDTH, [(12, 9), (7, 6), (5, 4), (8, 8)]
+    ),
+    "a transposed convolution": (
+        nn.ConvTranspose2d(3, 4, 3, (3, 2), 1, output_padding=1), (3, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (1, 2)]
+    ),
+    "a norm of channels": (nn.InstanceNorm2d(3), (3, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (2, 2)]),
+    "a norm of pixels": (
+        Function(lambda x: F.layer_norm(x, x.shape[2:])), (4, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (2, 1)]
+    ),
+    "a norm without a mean": (
+        Function(lambda x: F.rms_norm(x, x.shape[3:])), (4, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (2, 1)]
+    ),
+    "nearest pixels": (nn.Upsample(scale_factor=3), (3, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (1, 2)]),
+    "slices": (
+        Function(lambda x: x[:, :, 1::2] - x[:, :, :-1:2, :1]), (3, 12, 10), EVEN, [(8, 4), (2, 2)]
+    ),
+    "parts in another order": (
+        Function(lambda x: torch.cat(x.chunk(2, 2)[::-1], 3)), (3, 12, 10), EVEN, [(8, 4), (2, 2)]
+    ),
+    "products": (Function(lambda x: x @ x.transpose(2, 3)), (3, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (2, 1)]),
+    "repeated rows": (
+        Function(lambda x: x.mean(2, keepdim=True).expand(-1, -1, x.shape[2], -1) * 2),
+        (3, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (2, 1)],
+    ),
+    "flat": (
+        Function(lambda x: x.flatten(1).mean(1, keepdim=True)), (3, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (2, 1)]
+    ),
+    "pixels from channels": (nn.PixelShuffle(2), (4, 12, 10), HEIGHT_AND_WIDTH, [(7, 9), (2, 1)]),
+    "channels from pixels": (nn.PixelUnshuffle(2), (4, 12, 10), EVEN, [(8, 6), (2, 2)]),
+}  # fmt: skip
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_in_onnx_each_operation_is_that_of_a_file_for_one_size(name: str) -> None:
+    model, largest, free, others = OPERATIONS[name]
+    packed = adaste.pack(model.eval(), torch.randn(2, *largest), free=free, allow_float=has_weights(model))
+    graph = from_bytes(packed)
+    session = session_of(to_onnx(graph))
+    for sides in ((largest[1:]), *others):
+        x = torch.randn(2, largest[0], *sides)
+        (found,) = session.run(None, {"input": x.numpy()})
+        fixed = graph.at(graph.free_of({"input": tuple(x.shape[1:])}))
+        (wanted,) = session_of(to_onnx(fixed)).run(None, {"input": x.numpy()})
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+        np.testing.assert_allclose(found, model(x).numpy(), atol=1e-5)
+
+
+def dimensions(session: Any) -> dict[str, list[Any]]:
+    return {port.name: port.shape for port in (*session.get_inputs(), *session.get_outputs())}
+
+
+def test_a_file_of_onnx_names_its_free_sizes_once(tmp_path: Path) -> None:
+    model, example, free, others = CASES["texts"]
+    content = adaste.pack(model.eval(), example, free=free, allow_float=True, path=tmp_path / "texts.onnx")
+    assert (tmp_path / "texts.onnx").read_bytes() == content
+    session = session_of(content)
+    assert dimensions(session) == {"tokens": ["n", "length"], "mask": ["n", "length"], "logits": ["n", 3]}
+    assert session.get_modelmeta().custom_metadata_map["free"] == '{"length": 24}'
+    assert session.run(None, as_arrays(others[2]))[0].shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("model", "free", "given", "made"),
+    [
+        (nn.ReLU(), {2: "4*height", 3: "width"}, ["n", 3, "4*height", "width"], ["n", 3, "4*height", "width"]),
+        (nn.PixelUnshuffle(4), {2: "4*height"}, ["n", 3, "4*height", 24], ["n", 48, "height", 6]),
+        (nn.Conv2d(3, 8, 3), {3: "width"}, ["n", 3, 32, "width"], ["n", 8, 30, None]),
+        (Function(lambda x: x[:, :, 1:]), {2: "n", 3: "nn"}, ["nnn", 3, "n", "nn"], ["nnn", 3, "n-1", "nn"]),
+        (Function(lambda x: F.pad(x, (0, 1))), {2: "height", 3: "width"}, ["n", 3, "height", "width"],
+         ["n", 3, "height", None]),
+    ],
+)  # fmt: skip
+def test_sides_of_onnx_are_numbers_where_they_are_fixed_and_names_where_they_have_one(
+    model: nn.Module, free: dict[int, str], given: list[Any], made: list[Any]
+) -> None:
+    packed = adaste.pack(model, torch.randn(2, 3, 32, 24), free={"input": free}, allow_float=has_weights(model))
+    assert dimensions(session_of(to_onnx(from_bytes(packed)))) == {"input": given, "logits": made}
+
+
+def test_rules_of_any_form_and_values_with_the_names_of_outputs_are_right_in_onnx() -> None:
+    signs = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (6, 4))
+    numbers = np.random.default_rng(1).standard_normal((2, 45), np.float32)
+    graph = Graph(
+        producer="tests",
+        inputs=(Input(name="x", shape=(8, 5)), Input(name="t", shape=(5,), type="integer")),
+        nodes=(
+            Literal(inputs=(), output="places", sides=(5, 4), value=numbers[0, :20]),
+            Slice(inputs=("places",), output="begin", axis=0, start=0, count=5, step=1),
+            Embedding(inputs=("t",), output="rows", count=9, width=4, weight=numbers[1, :36].reshape(9, 4)),
+            Combine(inputs=("rows", "begin"), output="sum", function="add"),
+            Linear(
+                inputs=("sum",), output="end", out_features=6, in_features=4, weight=pack_signs(signs), kind="binary",
+                relu=True,
+            ),
+            Pad(inputs=("x",), output="map", before=(1, 0), after=(7, 20), mode="constant", value=2.0),
+        ),
+        results=(Output(name="map", value="end"), Output(name="end", value="map")),
+        free={"a": 4, "b": 5},
+        sizes=(
+            Size(at=("x", "shape", 0), of=("a",), times=2, plus=0),
+            Size(at=("x", "shape", 1), of=("b",), times=1, plus=0),
+            Size(at=("t", "shape", 0), of=("a",), times=1, plus=1),
+            Size(at=("begin", "count", None), of=("a",), times=1, plus=1),
+            Size(at=("map", "after", 0), of=("a",), times=2, plus=-1),
+            Size(at=("map", "after", 1), of=("b", "a"), times=1, plus=0),
+        ),
+    )  # fmt: skip
+    session = session_of(to_onnx(graph))
+    assert dimensions(session) == {
+        "x": ["n", "2*a", "b"], "t": ["n", "a+1"], "map": ["n", "a+1", 6], "end": ["n", None, None]
+    }  # fmt: skip
+    for a, b in ((4, 5), (1, 1), (3, 2)):
+        x, t = torch.randn(2, 2 * a, b), torch.randint(0, 9, (2, a + 1))
+        found = dict(zip(("map", "end"), session.run(None, {"x": x.numpy(), "t": t.numpy()}), strict=True))
+        wanted = PackedNetwork(graph)(x=x, t=t)
+        for name, value in found.items():
+            np.testing.assert_allclose(value, wanted[name].numpy(), atol=1e-5)
+
+
+@torch.no_grad()
+def test_8_bit_onnx_that_is_calibrated_at_the_largest_size_is_right_at_others() -> None:
+    model, example, free, others = CASES["a classifier"]
+    graph = from_bytes(adaste.pack(model.eval(), example["input"], free=free, allow_float=True))
+    pytest.importorskip("onnxruntime")
+    session = session_of(to_int8_onnx(graph, torch.randn(16, 3, 40, 36).numpy()))
+    for other in others:
+        (found,), wanted = session.run(None, as_arrays(other)), model(other["input"]).numpy()
+        assert np.abs(found - wanted).max() < 0.1 * np.abs(wanted).max()
 
 
 def rule(at: Any, of: Any, times: Any = 1, plus: Any = 0) -> dict[str, Any]:

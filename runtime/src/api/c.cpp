@@ -188,7 +188,7 @@ int adaste_calibrate(adaste_network* network, const float* images, size_t count)
   return guarded(-1, [&] {
     const adaste::Feed feed{images};
     const int64_t checked = checked_count(network, images, count);
-    network->networks.calibrate(&feed, checked);
+    network->networks.largest().calibrate(&feed, checked);
     return 0;
   });
 }

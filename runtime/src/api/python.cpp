@@ -151,10 +151,20 @@ void compute(adaste::Networks& networks, const std::vector<std::vector<int64_t>>
 
 template <class Array>
 void calibrate(adaste::Networks& networks, const Array& images) {
-  const adaste::Images batch = checked(networks.largest(), images, nullptr);
+  static_cast<void>(networks.largest().input());  // an error where it does not take images alone
+  constexpr bool floats = std::is_same_v<Array, Floats>;
+  std::vector<int64_t> sides;
+  for (const int axis : {floats ? 1 : 3, floats ? 2 : 1, floats ? 3 : 2})
+    sides.push_back(static_cast<int64_t>(images.shape(static_cast<size_t>(axis))));
+  std::shared_ptr<adaste::Network> network;
+  {
+    const nb::gil_scoped_release unlocked;  // a size that is new is planned first
+    network = networks.at({sides});
+  }
+  const adaste::Images batch = checked(*network, images, nullptr);
   const adaste::Feed feed{batch.floats, batch.bytes};
   const nb::gil_scoped_release unlocked;
-  networks.calibrate(&feed, batch.count);
+  network->calibrate(&feed, batch.count);
 }
 
 }  // namespace

@@ -220,7 +220,7 @@ int adaste_calibrate_tensors(adaste_network* network, const adaste_input* inputs
   return guarded(-1, [&] {
     Binding binding(network);
     binding.add(inputs, input_count);
-    network->networks.calibrate(binding.feeds(), binding.batch());
+    binding.network().calibrate(binding.feeds(), binding.batch());
     return 0;
   });
 }

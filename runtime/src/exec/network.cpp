@@ -91,11 +91,13 @@ void Network::choose_kernels() {
   const std::string forced = forced_kernel();
   size_t scratch = 0;
   size_t weights = 0;
+  size_t layers = 0;
   for (const Action& action : program_.actions) {
-    Step step{&action, nullptr, make_operation(action), {}, {0, 0, true}, 0, 0};
+    Step step{&action, nullptr, make_operation(action), {}, 0, 0, 0};
     const Node& node = *action.node;
     if (action.work == Work::node && node.op == Op::convolution) {
       step.kernel = &choose_kernel(kernels_for(node, options_.int8), action.shape, forced);
+      step.layer = layers++;
       scratch = std::max(scratch, step.kernel->scratch_bytes(action.shape));
       weights += step.kernel->weight_bytes(action.shape);
     }
@@ -107,6 +109,8 @@ void Network::choose_kernels() {
             options_.limits.weight_bytes, " bytes for its weights");
     steps_.push_back(std::move(step));
   }
+  ranges_ = options_.other != nullptr ? options_.other->ranges_
+                                      : std::make_shared<std::vector<Quantisation>>(layers, Quantisation{0, 0, true});
   const int64_t bytes = plan_.size * static_cast<int64_t>(sizeof(float)) + static_cast<int64_t>(scratch);
   images_at_once_ = std::clamp<int64_t>(options_.threads * memory_of_thread / bytes, 1, most_images_at_once);
   for (const Step& step : steps_) {
@@ -298,7 +302,7 @@ void Network::convolve(Step& step, const Call& call) {
   call.place.scratch.reserve(kernel.scratch_bytes(shape));
   adaste::convolve({kernel, shape, memory.read(action.inputs[0], 0), step.weights->data(),
                     epilogue_of(*action.node, action.inputs.size() > 1 ? memory.read(action.inputs[1], 0) : nullptr),
-                    step.quantisation, memory.place(action.output, 0)},
+                    (*ranges_)[step.layer], memory.place(action.output, 0)},
                    call.place.scratch.data(), helper_scratch_, call.turn);
 }
 
@@ -359,11 +363,6 @@ void Network::observe(Step& step, const Call& call) {
   }
 }
 
-void Network::calibrate(const Images& images) {
-  const Feed feed = feed_of(images);
-  calibrate(&feed, images.count);
-}
-
 void Network::calibrate(const Feed* inputs, int64_t count) {
   require(options_.int8, "only a network loaded with int8 can be calibrated");
   require(count > 0, "calibration needs at least one image");
@@ -374,37 +373,35 @@ void Network::calibrate(const Feed* inputs, int64_t count) {
     outputs.push_back(numbers.back().data());
   }
   Workers::Turn turn(*workers_, Workers::Company::none);
-  std::vector<Quantisation> before;
-  for (Step& step : steps_) {
-    before.push_back(step.quantisation);
-    step.low = step.high = 0;
-    step.quantisation.dynamic = true;
-  }
+  const std::vector<Quantisation> before = *ranges_;
+  for (Quantisation& range : *ranges_) range.dynamic = true;
+  for (Step& step : steps_) step.low = step.high = 0;
   calibrating_ = true;
   try {
     run_all(inputs, count, outputs.data(), turn);
   } catch (...) {
     calibrating_ = false;
-    for (size_t i = 0; i < steps_.size(); ++i) steps_[i].quantisation = before[i];
+    *ranges_ = before;
     throw;
   }
   calibrating_ = false;
-  for (Step& step : steps_) step.quantisation = {step.low, step.high, false};
+  for (const Step& step : steps_)
+    if (step.kernel != nullptr) (*ranges_)[step.layer] = {step.low, step.high, false};
 }
 
 std::vector<std::pair<float, float>> Network::ranges() const {
   const Workers::Turn turn(*workers_, Workers::Company::none);
   std::vector<std::pair<float, float>> result;
-  for (const Step& step : steps_)
-    if (!step.quantisation.dynamic) result.emplace_back(step.quantisation.low, step.quantisation.high);
+  for (const Quantisation& range : *ranges_)
+    if (!range.dynamic) result.emplace_back(range.low, range.high);
   return result;
 }
 
 void Network::set_ranges(const std::vector<std::pair<float, float>>& ranges) {
-  require(ranges.empty() || ranges.size() == steps_.size(), "there must be a range for each of ", steps_.size(),
-          " nodes, got ", ranges.size());
+  require(ranges.empty() || ranges.size() == ranges_->size(), "there must be a range for each of ", ranges_->size(),
+          " layers with weights, got ", ranges.size());
   const Workers::Turn turn(*workers_, Workers::Company::none);
-  for (size_t i = 0; i < ranges.size(); ++i) steps_[i].quantisation = {ranges[i].first, ranges[i].second, false};
+  for (size_t i = 0; i < ranges.size(); ++i) (*ranges_)[i] = {ranges[i].first, ranges[i].second, false};
 }
 
 }  // namespace adaste

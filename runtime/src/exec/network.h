@@ -22,7 +22,7 @@ struct Options {
   int threads = 1;    // 0: the physical cores that the process may use
   bool int8 = false;  // one-bit layers take 8-bit activations
   Limits limits{};
-  const Network* other = nullptr;  // of the same file with other sizes, which shares its workers and tables
+  const Network* other = nullptr;  // of the same file with other sizes, which shares its workers, tables and ranges
 };
 
 // A batch of images: float32 (count, channels, height, width), normalised; or uint8 (count, height, width, channels).
@@ -103,12 +103,12 @@ class Network {
   // not wanted, a null pointer.
   void run(const Feed* inputs, int64_t count, float* const* outputs);
 
-  // Runs and remembers the range of what each 8-bit layer sees: from then on that is its range for all images. After an
-  // error all ranges are what they were.
-  void calibrate(const Images& images);
+  // Runs and remembers the range of what each 8-bit layer sees: from then on that is its range for all images, also in
+  // the networks of other sizes that share the ranges. After an error all ranges are what they were.
   void calibrate(const Feed* inputs, int64_t count);
 
-  // The ranges that calibration fixed, low and high, for another network from the same file; empty before it.
+  // The ranges that calibration fixed, low and high of each layer with weights, for another network from the same file;
+  // empty before it.
   std::vector<std::pair<float, float>> ranges() const;
   void set_ranges(const std::vector<std::pair<float, float>>& ranges);
 
@@ -122,7 +122,7 @@ class Network {
     const ConvKernel* kernel;
     std::unique_ptr<Operation> operation;
     std::shared_ptr<Memory> weights;
-    Quantisation quantisation;
+    size_t layer;     // where there is a kernel: its place in ranges_
     float low, high;  // the range seen while calibrating
   };
 
@@ -169,6 +169,7 @@ class Network {
   size_t thread_scratch_ = 0;           // bytes that kernels need for each thread, at most
   std::vector<Memory> helper_scratch_;  // of every thread but the callers'
   std::shared_ptr<Workers> workers_;
+  std::shared_ptr<std::vector<Quantisation>> ranges_;  // of every layer with weights; they change while no call runs
   bool calibrating_ = false;
 };
 

@@ -40,11 +40,6 @@ std::shared_ptr<Network> Networks::at(const std::vector<std::vector<int64_t>>& s
   return kept_.front().second;
 }
 
-void Networks::calibrate(const Feed* inputs, int64_t count) {
-  require(free().names.empty(), "a network with free sizes is not calibrated: each input has a range of its own");
-  largest_->calibrate(inputs, count);
-}
-
 size_t Networks::memory_bytes() const {
   size_t bytes = largest_->memory_bytes();
   const Lock::Held held(lock_);

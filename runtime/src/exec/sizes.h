@@ -12,8 +12,8 @@ namespace adaste {
 
 class Networks {
  public:
-  // How many sizes are kept beside the largest: each has its own plan and memory. They share workers and weights, but
-  // for those that a kernel orders in another way.
+  // How many sizes are kept beside the largest: each has its own plan and memory. They share workers, ranges and
+  // weights, but for those that a kernel orders in another way.
   static constexpr size_t most_kept = 4;
 
   // As a Network. The bytes are kept where sizes are free.
@@ -30,7 +30,6 @@ class Networks {
   // kept. Several threads may ask at the same time. An Error where it cannot be.
   std::shared_ptr<Network> at(const std::vector<std::vector<int64_t>>& shapes);
 
-  void calibrate(const Feed* inputs, int64_t count);
   size_t memory_bytes() const;
 
  private:

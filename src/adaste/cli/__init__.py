@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import adaste
 from adaste._util.files import printable
 from adaste._util.packages import MissingPackageError
-from adaste.cli import lists, networks, report, reproduce, study, train
+from adaste.cli import lists, networks, paper, study, train
 from adaste.cli.options import examples
 
 EXAMPLES = examples(
@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # the study that starts this process
     whole.add_argument("--version", action="version", version=f"adaste {adaste.__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (train, networks, study, reproduce, report, lists):
+    for module in (train, networks, study, paper, lists):
         module.add_to(commands)
     return whole
 

@@ -1,7 +1,8 @@
 """A packed network as ONNX: in float32, or with 8-bit activations and weights.
 
 Only standard operators are used. Binary weights are int8 initializers of +-1 that a Cast makes float32, a quarter of
-the size; scales come behind the convolution, as in the one-bit file. 8-bit files are calibrated on images
+the size; scales come behind the convolution, as in the one-bit file. Sizes that are free are dimensions with names, and
+numbers that follow from them are computed from the shapes of the inputs. 8-bit files are calibrated on images
 (onnxruntime's QDQ form).
 """
 
@@ -11,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adaste._util.packages import require_package
-from adaste.packed.graph import INPUT, Graph
+from adaste.packed.graph import FREE_FIELDS, INPUT, Graph, Size
 from adaste.packed.nodes import (
     Add,
     Affine,
@@ -35,7 +36,21 @@ from adaste.packed.nodes import (
     Shape,
     Weighted,
 )
-from adaste.packed.onnx_tensors import TENSOR_NODES
+from adaste.packed.onnx_tensors import TENSOR_NODES, Count, Steps
+from adaste.packed.tensor_nodes import (
+    Attention,
+    Embedding,
+    Expand,
+    Literal,
+    MatMul,
+    Pad,
+    Reduce,
+    Reshape,
+    Resize,
+    Slice,
+    Spread,
+    Transpose,
+)
 
 OPSET, IR_VERSION = 17, 8
 """Old enough for every runtime in use."""
@@ -49,7 +64,6 @@ Step = tuple[str, list[str], Attributes]
 
 def to_onnx(graph: Graph) -> bytes:
     """Return the ONNX file of a network; most have "input" (n, channels, height, width), normalised, and "logits"."""
-    _require_fixed(graph)
     onnx = require_onnx()
     helper, types = onnx.helper, {"float": onnx.TensorProto.FLOAT, "integer": onnx.TensorProto.INT64}
     graph = _without_clashes(graph)
@@ -61,9 +75,12 @@ def to_onnx(graph: Graph) -> bytes:
     body = helper.make_graph(
         model.nodes,
         "adaste",
-        [helper.make_tensor_value_info(port.name, types[port.type], ["n", *port.shape]) for port in graph.inputs],
         [
-            helper.make_tensor_value_info(result.name, types["float"], ["n", *model.shapes[result.value]])
+            helper.make_tensor_value_info(port.name, types[port.type], model.dimensions(port.name))
+            for port in graph.inputs
+        ],
+        [
+            helper.make_tensor_value_info(result.name, types["float"], model.dimensions(result.value))
             for result in graph.results
         ],
         model.tensors,
@@ -74,7 +91,8 @@ def to_onnx(graph: Graph) -> bytes:
         ir_version=IR_VERSION,
         producer_name=graph.producer,
     )
-    facts = {"classes": graph.classes, "mean": graph.mean, "std": graph.std, "recipe": graph.recipe}
+    facts: dict[str, Any] = {name: getattr(graph, name) for name in ("classes", "mean", "std", "recipe")}
+    facts["free"] = dict(graph.free) or None
     helper.set_model_props(made, {name: json.dumps(fact) for name, fact in facts.items() if fact is not None})
     onnx.checker.check_model(made, full_check=True)
     content: bytes = made.SerializeToString(deterministic=True)
@@ -98,22 +116,120 @@ def _without_clashes(graph: Graph) -> Graph:
         return replace(node, inputs=inputs, output=names.get(node.output, node.output))
 
     results = tuple(replace(result, value=names.get(result.value, result.value)) for result in graph.results)
-    return replace(graph, nodes=tuple(map(rename, graph.nodes)), results=results) if taken else graph
+    sizes = tuple(replace(size, at=(names.get(size.at[0], size.at[0]), *size.at[1:])) for size in graph.sizes)
+    return replace(graph, nodes=tuple(map(rename, graph.nodes)), results=results, sizes=sizes) if taken else graph
 
 
-def _require_fixed(graph: Graph) -> None:
-    if graph.free:
-        raise ValueError(
-            f"a file of ONNX is for inputs of one size, this network has free ones ({', '.join(graph.free)}): pack it "
-            "without free, once for each size"
-        )
+Free = tuple[str | None, ...]
+"""For each side of a value a name if it follows from free sizes, empty where it has none; None if it is fixed."""
+
+Fields = Mapping[str, Any]
+"""The same for the numbers of a node's fields."""
+
+
+def _free_sides(graph: Graph) -> dict[str, Free]:
+    """Return which sides of all values follow from free sizes; those of one name are the same everywhere."""
+    rules = {size.at: _name(size) for size in graph.sizes}
+
+    def look_up(name: str, key: str, numbers: Any) -> Any:
+        if isinstance(numbers, tuple):
+            return tuple(rules.get((name, key, place)) for place in range(len(numbers)))
+        return rules.get((name, key, None))
+
+    found: dict[str, Free] = {given.name: look_up(given.name, "shape", given.shape) for given in graph.inputs}
+    for node in graph.nodes:
+        fields = {key: look_up(node.output, key, getattr(node, key, None)) for key in FREE_FIELDS}
+        found[node.output] = SIDES.get(type(node), _as_inputs)(node, [found[name] for name in node.inputs], fields)
+    return found
+
+
+def _name(size: Size) -> str:
+    """Return the name of a dimension: that of the free size, or how it follows from some."""
+    product = "*".join((*([str(size.times)] if size.times > 1 else []), *size.of))
+    return f"{product}{size.plus:+}" if size.plus else product
+
+
+def _unnamed(sides: Free) -> Free:
+    """Return sides that follow from these in a way that has no name."""
+    return tuple(None if side is None else "" for side in sides)
+
+
+def _aligned(values: Sequence[Free]) -> Free:
+    """Return the sides of values of which those of 1 are repeated."""
+    rank = max(len(sides) for sides in values)
+    columns = zip(*((None,) * (rank - len(sides)) + sides for sides in values), strict=True)
+    names = ({side for side in column if side is not None} for column in columns)
+    return tuple(None if not found else found.pop() if len(found) == 1 else "" for found in names)
+
+
+def _as_inputs(node: Node, inputs: Sequence[Free], fields: Fields) -> Free:
+    return _aligned(inputs)
+
+
+def _reduced(node: Reduce, inputs: Sequence[Free], fields: Fields) -> Free:
+    sides = [None if axis in node.axes else side for axis, side in enumerate(inputs[0])]
+    return tuple(side for axis, side in enumerate(sides) if node.keep or axis not in node.axes)
+
+
+def _padded(node: Pad, inputs: Sequence[Free], fields: Fields) -> Free:
+    rules = [pair != (None, None) for pair in zip(fields["before"], fields["after"], strict=True)]
+    counts = [before or after for before, after in zip(node.before, node.after, strict=True)]
+    sides = zip(inputs[0], rules, counts, strict=True)
+    return tuple("" if free or (side is not None and more) else side for side, free, more in sides)
+
+
+def _joined(node: Concatenate, inputs: Sequence[Free], fields: Fields) -> Free:
+    sides = _aligned(inputs)
+    long = "" if any(each[node.axis] is not None for each in inputs) else None
+    return (*sides[: node.axis], long, *sides[node.axis + 1 :])
+
+
+def _product(node: MatMul, inputs: Sequence[Free], fields: Fields) -> Free:
+    first, second = inputs
+    return (*_aligned([first[:-2], second[:-2]]), first[-2], second[-1])
+
+
+def _window_sides(node: Pool | Spread, inputs: Sequence[Free], fields: Fields) -> Free:
+    return (inputs[0][0], *_unnamed(inputs[0][1:]))
+
+
+SIDES: MappingProxyType[type[Node], Callable[[Any, Sequence[Free], Fields], Free]] = MappingProxyType(
+    {
+        Literal: lambda node, inputs, fields: (None,) * len(node.sides),
+        Convolution: lambda node, inputs, fields: (None, *_unnamed(inputs[0][1:])),
+        MaxPool: _window_sides,
+        AveragePool: _window_sides,
+        Spread: _window_sides,
+        Linear: lambda node, inputs, fields: (*inputs[0][:-1], None),
+        Flatten: lambda node, inputs, fields: (None if inputs[0] == (None,) * 3 else "",),
+        Reduce: _reduced,
+        Reshape: lambda node, inputs, fields: fields["sides"],
+        Expand: lambda node, inputs, fields: fields["sides"],
+        Transpose: lambda node, inputs, fields: tuple(inputs[0][axis] for axis in node.axes),
+        Slice: lambda node, inputs, fields: (
+            *inputs[0][: node.axis],
+            fields["count"],
+            *inputs[0][node.axis + 1 :],
+        ),
+        Pad: _padded,
+        Resize: lambda node, inputs, fields: (inputs[0][0], *fields["size"]),
+        MatMul: _product,
+        Attention: lambda node, inputs, fields: (*inputs[0][:-1], inputs[2][-1]),
+        Embedding: lambda node, inputs, fields: (*inputs[0], None),
+        Concatenate: _joined,
+    }
+)
+"""The sides of what nodes compute that follow from free sizes; of others those of their inputs."""
 
 
 class _Model:
     """Operators and tensors so far."""
 
     def __init__(self, graph: Graph) -> None:
-        self._onnx, self.shapes = require_onnx(), graph.shapes()
+        self._onnx, self.shapes, self._free = require_onnx(), graph.shapes(), _free_sides(graph)
+        self._graph, self._rules = graph, {size.at: size for size in graph.sizes}
+        self._made: set[str] = set()
+        self._sides: dict[str, tuple[str, int]] = {}
         self.constants, self.batch = graph.constants(), graph.inputs[0].name
         self.integers = {given.name for given in graph.inputs if given.type == "integer"}
         self.nodes: list[Any] = []
@@ -124,6 +240,62 @@ class _Model:
         self.tensors.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
+    def dimensions(self, name: str) -> list[int | str | None]:
+        """Return the shape of a value with the batch, and with the names of free sizes."""
+        batch = "n"
+        while batch in self._graph.free:
+            batch += "n"
+        sides = zip(self.shapes[name], self._free[name], strict=True)
+        return [batch, *(side if free is None else free or None for side, free in sides)]
+
+    def sides(self, name: str) -> tuple[Count, ...]:
+        """Return the shape of a value, without the batch: numbers, or values that hold them."""
+        return tuple(
+            side if free is None else self._side(name, axis)
+            for axis, (side, free) in enumerate(zip(self.shapes[name], self._free[name], strict=True))
+        )
+
+    def field(self, node: Node, key: str) -> tuple[Count, ...]:
+        """Return the numbers of a field, or values that hold them."""
+        numbers = getattr(node, key)
+        places = enumerate(numbers) if isinstance(numbers, tuple) else [(None, numbers)]
+        rules = ((number, self._rules.get((node.output, key, place))) for place, number in places)
+        return tuple(number if rule is None else self._follow(rule) for number, rule in rules)
+
+    def _side(self, name: str, axis: int) -> str:
+        """Return the value that is a side; its operator is added where another one uses it."""
+        output = f"{name}.side{axis}"
+        self._sides[output] = (name, axis)
+        return output
+
+    def _free_size(self, name: str) -> str:
+        """Return the value that is a free size, as the first input that has it decides."""
+        inputs = {given.name for given in self._graph.inputs}
+        rule = next(size for size in self._graph.sizes if size.at[0] in inputs and size.of == (name,))
+        return self._change(self._side(rule.at[0], rule.at[2] or 0), [("Sub", rule.plus), ("Div", rule.times)])
+
+    def _follow(self, rule: Size) -> str:
+        """Return the value that is times * (the product of free sizes) + plus."""
+        product, *more = map(self._free_size, rule.of)
+        for other in more:
+            product = self._once("Mul", [product, other], f"{product}.{other}")
+        return self._change(product, [("Mul", rule.times), ("Add", rule.plus)])
+
+    def _change(self, value: str, changes: Sequence[tuple[str, int]]) -> str:
+        for op, number in changes:
+            if number != (op in ("Mul", "Div")):
+                output = f"{value}.{op.lower()}{number}"
+                if output not in self._made:
+                    self.tensor(f"{output}.number", np.asarray([number], np.int64))
+                value = self._once(op, [value, f"{output}.number"], output)
+        return value
+
+    def _once(self, op: str, inputs: Sequence[str], output: str, attributes: Attributes = NONE) -> str:
+        """Add an operator, unless it is there."""
+        if output not in self._made:
+            self._made.add(self.put(op, inputs, output, attributes))
+        return output
+
     def channels(self, node: Node, name: str, value: Array) -> str:
         """Add a number for every channel of a node's output, in the shape that ONNX wants beside that."""
         sides = 0 if isinstance(node, Linear) else len(self.shapes[node.output]) - 1
@@ -131,6 +303,10 @@ class _Model:
 
     def put(self, op: str, inputs: Sequence[str], output: str, attributes: Attributes = NONE) -> str:
         """Add an operator, and return the name of its output."""
+        for side in inputs:
+            if side in self._sides:
+                name, axis = self._sides[side]
+                self._once("Shape", [name], side, {"start": axis + 1, "end": axis + 2})
         self.nodes.append(self._onnx.helper.make_node(op, list(inputs), [output], output, **attributes))
         return output
 
@@ -142,7 +318,7 @@ class _Model:
 
 
 def _convolution(model: _Model, node: Convolution) -> None:
-    attributes = {**_window(node), "group": node.groups, "dilations": node.dilation}
+    attributes = {**_window(node, node.padding), "group": node.groups, "dilations": node.dilation}
     model.chain(node.inputs[0], [("Conv", _weights(model, node), attributes), *_end(model, node)], node.output)
 
 
@@ -190,38 +366,71 @@ def _end(model: _Model, node: Epilogue) -> list[Step]:
     return steps
 
 
-def _window(node: Convolution | Pool) -> Attributes:
-    return {"kernel_shape": node.kernel, "strides": node.stride, "pads": [*node.padding, *node.padding]}
+def _window(node: Convolution | Pool, ends: Sequence[int]) -> Attributes:
+    return {**_bare_window(node), "pads": [*node.padding, *ends]}
+
+
+def _bare_window(node: Convolution | Pool) -> Attributes:
+    return {"kernel_shape": node.kernel, "strides": node.stride}
 
 
 def _max_pool(model: _Model, node: MaxPool) -> None:
-    model.put("MaxPool", node.inputs, node.output, _pool_window(model, node))
+    steps = Steps(model, node)
+    ends = _ends(steps, node)
+    if _are_known(ends):
+        model.put("MaxPool", node.inputs, node.output, _window(node, ends))
+    else:
+        pads = steps.integers([0, 0, *node.padding, 0, 0, *ends])
+        around = steps.put("Pad", node.inputs[0], pads, mode="edge")  # every window has the edge that it goes beyond
+        model.put("MaxPool", [around], node.output, _bare_window(node))
 
 
-def _pool_window(model: _Model, node: Pool) -> Attributes:
-    """Return the window of a pool; what a last one has beyond the padding is padding of its own.
+def _ends(steps: Steps, node: Pool) -> list[Count]:
+    """Return the padding at the ends; what a last window has beyond the padding is padding of its own.
 
     ONNX's rounding up (ceil_mode) is not that of torch, and not the same in all its runtimes.
     """
     if not node.ceil:
-        return _window(node)
-    sizes, counts = model.shapes[node.inputs[0]][1:], model.shapes[node.output][1:]
-    ends = [
-        max(0, (count - 1) * stride + kernel - side - pad)
-        for count, stride, kernel, side, pad in zip(counts, node.stride, node.kernel, sizes, node.padding, strict=True)
-    ]
-    return {"kernel_shape": node.kernel, "strides": node.stride, "pads": [*node.padding, *ends]}
+        return list(node.padding)
+    ends, count, sides = [], steps.count, steps.model.sides(node.inputs[0])[1:]
+    for side, kernel, stride, pad in zip(sides, node.kernel, node.stride, node.padding, strict=True):
+        fitting = count("Div", count("Add", side, 2 * pad - kernel + stride - 1), stride)
+        last = count("Min", fitting, count("Div", count("Add", side, pad - 1), stride))
+        reach = count("Add", count("Mul", last, stride), kernel - pad)
+        ends.append(count("Max", count("Sub", reach, side), 0))
+    return ends
+
+
+def _are_known(ends: Sequence[Count]) -> TypeGuard[Sequence[int]]:
+    return all(isinstance(end, int) for end in ends)
 
 
 def _average_pool(model: _Model, node: AveragePool) -> None:
-    window = _pool_window(model, node)
-    if not node.ceil:
-        attributes = {**window, "count_include_pad": int(node.count_padding)}
+    steps = Steps(model, node)
+    ends = _ends(steps, node)
+    if not _are_known(ends):
+        _average_within(steps, node, ends)
+    elif not node.ceil:
+        attributes = {**_window(node, ends), "count_include_pad": int(node.count_padding)}
         model.put("AveragePool", node.inputs, node.output, attributes)
-        return
-    mean = model.put("AveragePool", node.inputs, f"{node.output}.mean", {**window, "count_include_pad": 1})
-    shares = model.tensor(f"{node.output}.shares", _shares(model, node))
-    model.put("Mul", [mean, shares], node.output)
+    else:
+        attributes = {**_window(node, ends), "count_include_pad": 1}
+        mean = model.put("AveragePool", node.inputs, f"{node.output}.mean", attributes)
+        shares = model.tensor(f"{node.output}.shares", _shares(model, node))
+        model.put("Mul", [mean, shares], node.output)
+
+
+def _average_within(steps: Steps, node: AveragePool, ends: Sequence[Count]) -> None:
+    """Divide the means of windows by those of a map that is 1 where pixels count, and else 0."""
+    x, sides = node.inputs[0], steps.model.sides(node.inputs[0])[1:]
+    inside = steps.put("Pad", x, steps.integers([0, 0, *node.padding, 0, 0, *ends]), steps.floats(0))
+    rooms = node.padding if node.count_padding else (0, 0)
+    counting = [steps.count("Add", side, 2 * room) for side, room in zip(sides, rooms, strict=True)]
+    begins = [pad - room for pad, room in zip(node.padding, rooms, strict=True)]
+    rest = [steps.count("Max", steps.count("Sub", end, room), 0) for end, room in zip(ends, rooms, strict=True)]
+    ones = steps.put("Expand", steps.floats(1), steps.integers([1, 1, *counting]))
+    around = steps.put("Pad", ones, steps.integers([0, 0, *begins, 0, 0, *rest]), steps.floats(0))
+    steps.put("Div", *(steps.put("AveragePool", each, **_bare_window(node)) for each in (inside, around)), last=True)
 
 
 def _shares(model: _Model, node: AveragePool) -> Array:
