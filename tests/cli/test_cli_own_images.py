@@ -48,6 +48,9 @@ def test_equal_recipes_for_other_images_are_other_runs(call, tmp_path: Path) -> 
         code, out, err = call("train", "folder:32-mlp-bop", "--data", str(folder), *SMALL)
         assert code == 0 and "is finished" not in out, err
     assert len(list((tmp_path / "runs").iterdir())) == 2
+    code, out, _ = call("report", "runs", "-o", "runs.csv")
+    assert code == 0 and out == "runs.csv: 2 runs\n"
+    assert all(f"{name}-32-mlp-bop" in (tmp_path / "runs.csv").read_text() for name in ("one", "two"))
     write_images(tmp_path / "one", seed=3)
     code, _, err = call("train", "folder:32-mlp-bop", "--data", str(tmp_path / "one"), *SMALL)
     assert code == 1 and "other images" in err

@@ -34,7 +34,7 @@ def test_a_seed_reaches_the_noise_of_an_estimator(call, change: list[str], tmp_p
 
 
 def test_later_changes_win(call) -> None:
-    assert shown(call, "digits-mlp-adaste", "--epochs", "3", "--set", "epochs=5", "--set", "batch=64").epochs == 5
+    assert shown(call, "digits-mlp-adaste", "--set", "epochs=3", "--set", "epochs=5", "--set", "batch=64").epochs == 5
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,11 @@ def test_options_of_the_command_change_every_entry(file) -> None:
         (runs(), ["recipe is missing"]),
         (runs(recipe=BOP, epoch=3), ["epoch is no field of Runs", "near it: epochs"]),
         (runs(recipe=BOP, epochs=0), ["epochs must be a whole number of at least 1, got 0"]),
-        (runs(recipe=BOP, seeds=3), ["seeds must be a list, each of it a whole number, got 3"]),
+        (runs(recipe=BOP, seeds=3), ["seeds must be a list, each of it a whole number", "got 3"]),
+        (runs(recipe=BOP, seeds=[]), ["seeds must be one or more different numbers", "got []", "leave them out"]),
+        (runs(recipe=BOP, seeds=[0, 1, 0]), ["seeds must be one or more different numbers", "got [0, 1, 0]"]),
+        (runs(recipe=BOP, epochs=3, set=["epochs=4"]), ["epochs 3 and set epochs=4 contradict each other"]),
+        (cells(seeds=[1, 2], set=["seed = 2"]), ["seeds 1, 2 and set seed = 2 contradict each other"]),
         (runs(recipe=BOP, seeds=[-1]), ["seed must be a whole number of at least 0, got -1"]),
         (runs(recipe="digits-mlp-bopp"), ["no recipe 'digits-mlp-bopp'", "near it: digits-mlp-bop"]),
         (runs(recipe="lost.json"), ["lost.json: No such file"]),
@@ -147,6 +151,26 @@ def test_a_dry_run_lists_what_is_done_and_how_long_the_rest_takes(call, file, tm
     assert list((tmp_path / "runs").iterdir()) == [folder]
     alone = call("study", path, "--dry-run", "--processes", "1")[1].splitlines()[-1]
     assert "about 15:45 min with 1 at a time" in alone
+
+
+def test_a_dry_run_lists_a_run_once_that_is_asked_for_twice(call, file) -> None:
+    path = file(BOP, runs(recipe=BOP, seeds=[0, 1]))
+    assert call("study", path, "--dry-run")[1].splitlines()[-1].startswith("2 of 2 runs left")
+    code, out, _ = call("study", path, "--dry-run", "--seeds", "3")
+    assert (code, len(out.splitlines())) == (0, 2)
+
+
+def test_an_option_and_a_change_that_contradict_each_other_are_refused(call, capsys) -> None:
+    for command in ("train", "study", "show"):
+        code, out, err = call(command, BOP, "--epochs", "2", "--set", "epochs=1")
+        assert (code, out) == (1, "")
+        assert err == "error: --epochs 2 and --set epochs=1 contradict each other: leave out one of the two\n"
+    assert "--seed 3 and --set seed=1" in call("show", BOP, "--set", "seed=1", "--seed", "3")[2]
+    assert "--seeds 0,1 and --set seed=1" in call("study", BOP, "--set", "seed=1", "--seeds", "0,1", "--dry-run")[2]
+    assert call("show", BOP, "--set", "epochs=2", "--epochs", "2") == call("show", BOP, "--epochs", "2")
+    with pytest.raises(SystemExit):
+        call("study", BOP, "--seeds", "0,0")
+    assert "must be different whole numbers, one for each run; got '0,0'" in capsys.readouterr().err
 
 
 def test_no_run_starts_that_would_not_end_in_time(call, file, tmp_path: Path) -> None:

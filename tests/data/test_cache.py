@@ -214,7 +214,7 @@ def test_images_cannot_be_written_to(folder):
 def test_images_of_one_colour_have_a_deviation_one_can_divide_by(tmp_path):
     from support.archives import write_image
 
-    for part in ("train", "val"):
-        write_image(tmp_path / part / "a" / "1.png", np.full((8, 8, 3), 51, np.uint8))
+    for place in ("train/a", "train/b", "val/a", "val/b"):
+        write_image(tmp_path / place / "1.png", np.full((8, 8, 3), 51, np.uint8))
     dataset = load("folder", tmp_path)
     assert dataset.mean == pytest.approx((0.2, 0.2, 0.2)) and dataset.std == (1.0, 1.0, 1.0)

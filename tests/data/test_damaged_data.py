@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -199,11 +200,29 @@ def test_own_images_in_another_layout_are_refused(tmp_path):
 def test_class_folders_without_classes_or_images_are_refused(tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "val").mkdir()
-    with pytest.raises(DataError, match="train must hold one folder per class; found: nothing"):
+    with pytest.raises(DataError, match=r"train must hold one folder per class, two or more, .*; found: nothing"):
         load("folder", tmp_path)
     (tmp_path / "train" / "cat").mkdir()
+    with pytest.raises(DataError, match=r"train must hold one folder per class, two or more, .*; found: cat/$"):
+        load("folder", tmp_path)
+    (tmp_path / "train" / "dog").mkdir()
     with pytest.raises(DataError, match="train/cat must hold images"):
         load("folder", tmp_path)
+    write_class_folders(tmp_path, test=0)
+    with pytest.raises(DataError, match="val must hold one folder per class; found: nothing"):
+        load("folder", tmp_path)
+
+
+def test_classes_of_ones_own_that_are_not_tested_are_named(tmp_path, caplog):
+    write_class_folders(tmp_path, classes=("cat", "dog", "emu"))
+    load("folder", tmp_path)
+    assert not caplog.records
+    shutil.rmtree(tmp_path / "val" / "cat")
+    shutil.rmtree(tmp_path / "val" / "emu")
+    for _ in range(2):  # also where the images were decoded before
+        caplog.clear()
+        load("folder", tmp_path)
+        assert caplog.messages == [f"{tmp_path} has no images to test these classes with: cat, emu"]
 
 
 @pytest.fixture

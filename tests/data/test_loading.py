@@ -180,8 +180,8 @@ def test_square_images_of_their_own_size_are_kept_pixel_by_pixel(tmp_path):
 
 def test_grey_of_16_bits_keeps_its_upper_8(tmp_path):
     levels = np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000
-    for part in ("train", "val"):
-        write_image(tmp_path / part / "a" / "1.png", levels)
+    for place in ("train/a", "train/b", "val/a", "val/b"):
+        write_image(tmp_path / place / "1.png", levels)
     images = load("folder", tmp_path).train.images
     assert np.array_equal(images[0], np.repeat((levels // 256)[..., np.newaxis], 3, axis=-1))
 

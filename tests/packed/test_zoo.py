@@ -112,6 +112,16 @@ def test_the_zoo_is_listed_without_the_runtime_too(
     assert "pip install ./runtime" in lines[-1]
 
 
+@pytest.mark.parametrize(("threads", "told"), [("1", "1 thread of this"), ("2", "2 threads of this")])
+def test_the_zoo_says_with_how_many_threads_it_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], threads: str, told: str
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setattr("adaste.cli.networks._milliseconds", lambda path, arguments, int8: "1 / 2")
+    assert main(["zoo", "--threads", threads]) == 0
+    assert told in capsys.readouterr().out.splitlines()[-1]
+
+
 @pytest.mark.slow
 def test_the_zoo_is_listed_with_the_milliseconds_of_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("adaste_runtime", reason="the runtime is not built: make .venv/runtime")

@@ -81,3 +81,21 @@ def test_where_every_run_has_a_name_of_its_own_the_method_names_them() -> None:
     assert titles(own(folder="seed 0"), own(folder="seed 1", seed=1)) == ["AdaSTE"]
     assert titles(own(folder="seed 0")) == ["seed 0"]
     assert titles(own(), own(seed=1), own(folder="again", seed=2)) == ["mine"]
+
+
+def on(images: str, accuracy: float, **changes: Any) -> Run:
+    """A run on images of one's own, in a folder of runs of their name."""
+    run = own(data="folder", **changes)
+    made = a_run(run.recipe, accuracy, data=images)
+    return dataclasses.replace(made, folder=run.folder)
+
+
+def test_runs_on_other_images_of_ones_own_are_not_told_together() -> None:
+    seeds = [("0123456789", 90.0, 0), ("0123456789", 92.0, 1), ("abcdefabcd", 70.0, 0), ("abcdefabcd", 72.0, 1)]
+    named = [on(images, last, seed=seed, folder=f"{images[0]}-{{digest}}") for images, last, seed in seeds]
+    assert [(other.title, other.cell.last.mean) for other in custom_recipes_of(named)] == [("0", 91.0), ("a", 71.0)]
+    alike = [on(images, last, seed=seed) for images, last, seed in seeds]
+    assert [(other.title, other.cell.last.mean) for other in custom_recipes_of(alike)] == [
+        ("mine (images=01234567)", 91.0),
+        ("mine (images=abcdefab)", 71.0),
+    ]

@@ -1,5 +1,6 @@
 """Folders of runs: what is collected, and why the rest is not."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -300,3 +301,27 @@ def test_a_folder_without_runs_is_empty_and_no_folder_is_an_error(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="file is not a folder"):
         collect(tmp_path / "file")
+
+
+def test_equal_recipes_for_other_images_of_ones_own_are_all_shown(tmp_path: Path) -> None:
+    recipe = dataclasses.replace(a_recipe("ours", "adaste", "cifar10-resnet18"), data="folder")
+    for name in ("cats", "dogs", "again"):
+        made = a_run(recipe, 90.0, data="0123" if name == "cats" else "4567")
+        write_run(made, tmp_path / f"{name}-{recipe.digest}")
+    found = collect(tmp_path)
+    assert [run.folder.name.partition("-")[0] for run in found.runs] == ["again", "cats"]
+    assert {run.digest for run in found.runs} == {recipe.digest} and len({run.key for run in found.runs}) == 2
+    assert [problem.reason for problem in found.problems] == [
+        f"the same recipe as in again-{recipe.digest}, which is shown"
+    ]
+
+
+@pytest.mark.parametrize(("data", "digests"), [("cifar10", ["0123", "4567"]), ("folder", [None, None])])
+def test_a_recipe_is_shown_once_where_it_names_the_images_or_where_nobody_knows_them(
+    tmp_path: Path, data: str, digests: list[str | None]
+) -> None:
+    recipe = dataclasses.replace(a_recipe("ours", "adaste", "cifar10-resnet18"), data=data)
+    for name, digest in zip(("one", "two"), digests, strict=True):
+        write_run(a_run(recipe, 90.0, **({"data": digest} if digest else {})), tmp_path / name)
+    found = collect(tmp_path)
+    assert [run.key for run in found.runs] == [recipe.digest] and len(found.problems) == 1

@@ -83,10 +83,34 @@ def test_a_missing_teacher_is_reported_with_where_it_was_looked_for_and_what_to_
     with pytest.raises(ValueError) as caught:
         find(runs)
     message = str(caught.value)
-    assert f"no run of the recipe {TEACHER.digest} was found in {runs} (entries: 3)" in message
+    assert f"no run of the recipe {TEACHER.digest} was found in {runs} (other entries: 3)" in message
     assert "`adaste train`" in message and "--teachers DIR" in message
-    with pytest.raises(ValueError, match=r"nowhere \(entries: 0\)"):
+    with pytest.raises(ValueError, match=r"nowhere \(other entries: 0\)"):
         find(runs / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (
+            small_recipe("full-precision", epochs=1).to_json(),
+            r"recipe\.json holds another one, of the digest [0-9a-f]{16}",
+        ),
+        ("{", r"recipe\.json holds no recipe"),
+        (None, r"recipe\.json is missing"),
+    ],
+    ids=["edited", "damaged", "missing"],
+)
+@pytest.mark.parametrize("where", ["the folder of runs", "the run itself"])
+def test_a_teacher_whose_recipe_is_not_that_of_its_name_is_refused_with_what_is_wrong(
+    runs: Path, where: str, write: str | None, words: str
+) -> None:
+    run = folder_of_teacher(runs)
+    run.recipe_file.unlink() if write is None else run.recipe_file.write_text(write)
+    with pytest.raises(
+        ValueError, match=rf"the teacher in {run} cannot be used: .* digest {TEACHER.digest}, .*{words}"
+    ):
+        find(runs if where == "the folder of runs" else run.path)
 
 
 def test_a_teacher_that_is_not_finished_is_refused_with_the_command_that_goes_on(runs: Path) -> None:
@@ -238,7 +262,8 @@ def test_a_run_does_not_go_on_with_another_teacher_than_it_began_with(runs: Path
 def test_what_is_wrong_with_a_teacher_is_left_in_the_folder_of_the_run(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the teacher is missing"):
         small_run(STUDENT, tmp_path / "runs" / "student")
-    assert (RunFolder(tmp_path / "runs" / "student").read_problem() or "").startswith("the teacher is missing")
+    problem = RunFolder(tmp_path / "runs" / "student").read_problem() or ""
+    assert problem.startswith("the teacher is missing") and "(other entries: 0)" in problem
 
 
 @pytest.mark.slow

@@ -12,12 +12,32 @@ import torch
 
 from adaste.data.augment import Crop, Flip
 from adaste.models import VGG
+from adaste.runs.evaluate import evaluate, network_of_run
 from adaste.runs.run import Options
 from adaste.training.distributed import ALONE, World
-from adaste.training.execution import WORTH_COMPILING, Execution, ExecutionMode, algorithms, choose_execution
-from support.small_runs import CONVOLUTIONAL, outcome, small_data, small_recipe, small_run, small_training, weights_of
+from adaste.training.execution import (
+    ENOUGH_UPDATES,
+    WORTH_COMPILING,
+    Execution,
+    ExecutionMode,
+    algorithms,
+    choose_execution,
+)
+from adaste.training.trainer import Training
+from support.small_runs import (
+    CONVOLUTIONAL,
+    InterruptedTrainingError,
+    Listener,
+    outcome,
+    small_data,
+    small_recipe,
+    small_run,
+    small_training,
+    weights_of,
+)
 
 CPU, CUDA, MANY = torch.device("cpu"), torch.device("cuda"), WORTH_COMPILING
+LONG = ENOUGH_UPDATES // MANY
 TWO = World(0, 2)
 
 
@@ -40,16 +60,51 @@ TWO = World(0, 2)
 )
 def test_the_engine_and_why_it_is_not_the_one_asked_for(asked, device, world, parameters, mode, reason, monkeypatch):
     monkeypatch.setattr("adaste.training.execution.missing_compiler", lambda device: None)
-    execution = choose_execution(asked, device=device, world=world, parameters=parameters)
+    execution = choose_execution(asked, device=device, world=world, parameters=parameters, steps=LONG)
     assert execution.mode is mode
     assert (execution.reason is None) if reason is None else (reason in execution.reason)
+
+
+def test_a_run_on_a_cpu_that_ends_before_a_compiler_has_paid_for_its_start_is_eager(monkeypatch) -> None:
+    monkeypatch.setattr("adaste.training.execution.missing_compiler", lambda device: None)
+
+    def mode(asked: str, device: torch.device, parameters: int, steps: int) -> ExecutionMode:
+        return choose_execution(asked, device=device, world=ALONE, parameters=parameters, steps=steps).mode
+
+    assert mode("auto", CPU, MANY, LONG) is mode("auto", CPU, 2 * MANY, LONG // 2) is ExecutionMode.COMPILED
+    assert mode("auto", CPU, MANY, LONG - 1) is mode("auto", CPU, MANY - 1, 2 * LONG) is ExecutionMode.EAGER
+    assert mode("compiled", CPU, MANY, 1) is ExecutionMode.COMPILED
+    assert mode("auto", CUDA, MANY, 1) is ExecutionMode.GRAPH
+
+
+def test_a_run_keeps_its_engine_when_it_goes_on_and_when_it_is_evaluated(monkeypatch, tmp_path) -> None:
+    """Engines round differently: the steps that count are those of the whole run."""
+    asked = list[tuple[str, int, int]]()
+
+    def note(engine: str, *, parameters: int, steps: int, **where: object) -> Execution:
+        asked.append((engine, parameters, steps))
+        return Execution(ExecutionMode.EAGER)
+
+    for module in ("training.trainer", "runs.evaluate"):
+        monkeypatch.setattr(f"adaste.{module}.choose_execution", note)
+
+    def stop(training: Training) -> None:
+        if (training.epoch, training.step) == (1, 2):
+            raise InterruptedTrainingError
+
+    made = small_recipe(epochs=2)
+    with pytest.raises(InterruptedTrainingError):
+        small_run(made, tmp_path, observer=Listener(stop))
+    small_run(made, tmp_path)
+    evaluate(network_of_run(tmp_path), small_data(), device=CPU)
+    assert [steps for _, _, steps in asked] == [2 * 6] * 3 and len(set(asked)) == 1
 
 
 @pytest.mark.parametrize("asked", ["auto", "compiled", "graph"])
 def test_without_a_compiler_steps_are_eager(asked, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    execution = choose_execution(asked, device=CPU, world=ALONE, parameters=MANY)
+    execution = choose_execution(asked, device=CPU, world=ALONE, parameters=MANY, steps=LONG)
     assert execution.mode is ExecutionMode.EAGER
     assert "needs a C++ compiler, and none was found: going on with the eager one" in execution.reason
 
@@ -59,17 +114,19 @@ def test_a_compiler_named_by_the_environment_is_found(monkeypatch, tmp_path) -> 
     compiler.touch(mode=0o755)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CXX", str(compiler))
-    assert choose_execution("compiled", device=CPU, world=ALONE, parameters=1) == Execution(ExecutionMode.COMPILED)
+    assert choose_execution("compiled", device=CPU, world=ALONE, parameters=1, steps=LONG) == Execution(
+        ExecutionMode.COMPILED
+    )
 
 
 def test_on_a_gpu_triton_and_a_c_compiler_are_needed(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    execution = choose_execution("auto", device=CUDA, world=ALONE, parameters=1)
+    execution = choose_execution("auto", device=CUDA, world=ALONE, parameters=1, steps=LONG)
     assert (execution.mode, "triton" in execution.reason) == (ExecutionMode.EAGER, True)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: SimpleNamespace(name=name))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    execution = choose_execution("auto", device=CUDA, world=ALONE, parameters=1)
+    execution = choose_execution("auto", device=CUDA, world=ALONE, parameters=1, steps=LONG)
     assert (execution.mode, "a C compiler" in execution.reason) == (ExecutionMode.EAGER, True)
 
 

@@ -100,6 +100,19 @@ def test_a_batch_is_shared_equally_or_refused() -> None:
         World(0, 3).share(128)
 
 
+def test_a_batch_that_cannot_be_shared_is_refused_once_for_all_processes(tmp_path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "-m", "adaste"]
+    command += ["train", "digits-mlp-adaste", "--device", "cpu", "--data", str(tmp_path)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, cwd=tmp_path)
+    assert done.returncode == 1
+    assert [line for line in done.stderr.splitlines() if "error: " in line] == [
+        "error: the batch is divided among all processes: it must be a multiple of 3, got 128"
+    ]
+    assert "exitcode  : 1 " in done.stderr.partition("Root Cause")[2]
+    assert not (tmp_path / "runs").exists()
+
+
 def test_without_torchrun_a_process_is_alone(monkeypatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     assert join_world(CPU) == World(0, 1)

@@ -125,6 +125,7 @@ def list_zoo(arguments: argparse.Namespace) -> int:
     """Print a line per network: accuracy, size, and how long an image takes with the runtime, if that is installed."""
     from adaste.cli.lists import columns
     from adaste.packed.torch_module import zoo
+    from adaste.paper.report.texts import plural
 
     networks, with_runtime = zoo(), importlib.util.find_spec("adaste_runtime") is not None
     rows = [("name", "accuracy %", "float32", "8-bit", "bytes", *(["ms", "ms, 8-bit"] if with_runtime else []))]
@@ -136,7 +137,7 @@ def list_zoo(arguments: argparse.Namespace) -> int:
     columns(rows)
     print("accuracy: mean of n seeds on all test images; float32, 8-bit: this file's, by the type of activations")
     if with_runtime:
-        print(f"ms: a random image with {arguments.threads} threads of this machine, minimum / median")
+        print(f"ms: a random image with {plural(arguments.threads, 'thread')} of this machine, minimum / median")
     else:
         print("Milliseconds need adaste-runtime: in a checkout, pip install ./runtime")
     return 0

@@ -1,7 +1,7 @@
 """Options that several commands have."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,9 +55,19 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 
 def changes(arguments: argparse.Namespace) -> list[str]:
-    """Return all changes of the recipe as assignments."""
-    short = [f"{name}={value}" for name in ("epochs", "seed") if (value := getattr(arguments, name, None)) is not None]
-    return [*short, *arguments.set]
+    """Return all changes of the recipe as assignments. Raise ValueError if an option contradicts --set."""
+    given = {name: value for name in ("epochs", "seed") if (value := getattr(arguments, name, None)) is not None}
+    for name, value in given.items():
+        require_agreement(arguments.set, name, value, f"--{name} {value} and --set")
+    return [*(f"{name}={value}" for name, value in given.items()), *arguments.set]
+
+
+def require_agreement(settings: Iterable[str], key: str, value: object, both: str) -> None:
+    """Raise ValueError if an assignment to `key` has another value; `both` names the two places in the message."""
+    for setting in settings:
+        name, _, text = (part.strip() for part in setting.partition("="))
+        if name == key and text != str(value):
+            raise ValueError(f"{both} {setting} contradict each other: leave out one of the two")
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from adaste._util.checks import require_count, suggest
 from adaste._util.serial import from_plain, parse_json, require_types
+from adaste.cli.options import require_agreement
 from adaste.data import data_folder, is_own, survey
 from adaste.estimators.noise import Noise
 from adaste.estimators.schedules import Schedule
@@ -29,24 +30,33 @@ class _Entry:
     Args:
         set: Changes, as in `--set`.
         epochs: The length, as in `--epochs`; None for the usual one.
-        seeds: One run each; an empty list for the usual seed.
+        seeds: One run each; None for the usual seed.
         estimate: How long an epoch takes.
     """
 
     set: tuple[str, ...] = ()
     epochs: int | None = None
-    seeds: tuple[int, ...] = ()
+    seeds: tuple[int, ...] | None = None
     estimate: Estimate | None = None
 
     def __post_init__(self) -> None:
         require_types(self)
         if self.epochs is not None:
             require_count("epochs", self.epochs, least=1)
+            require_agreement(self.set, "epochs", self.epochs, f"epochs {self.epochs} and set")
+        if self.seeds is not None:
+            if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+                raise ValueError(
+                    f"seeds must be one or more different numbers, one for each run, got {list(self.seeds)}; leave "
+                    "them out for the usual seed"
+                )
+            seeds = ", ".join(map(str, self.seeds))
+            require_agreement(self.set, "seed", seeds, f"seeds {seeds} and set")
 
     def variants(self) -> Iterator[list[str]]:
         """Yield the assignments of each seed."""
         length = [] if self.epochs is None else [f"epochs={self.epochs}"]
-        for seed in [[f"seed={seed}"] for seed in self.seeds] or [[]]:
+        for seed in [[]] if self.seeds is None else [[f"seed={seed}"] for seed in self.seeds]:
             yield [*length, *seed, *self.set]
 
 

@@ -56,7 +56,10 @@ def seeds(text: str) -> list[int]:
     parts = text.split(",")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise argparse.ArgumentTypeError(f"must be whole numbers with commas between them, as in 0,1,2; got {text!r}")
-    return [int(part) for part in parts]
+    found = [int(part) for part in parts]
+    if len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError(f"must be different whole numbers, one for each run; got {text!r}")
+    return found
 
 
 def act(arguments: argparse.Namespace) -> int:
@@ -69,6 +72,9 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
     from adaste.runs.study.study import Job, folder_of
 
     changes = options.changes(arguments)
+    if arguments.seeds:
+        seeds = ",".join(map(str, arguments.seeds))
+        options.require_agreement(arguments.set, "seed", seeds, f"--seeds {seeds} and --set")
     variants = [[*changes, f"seed={seed}"] for seed in arguments.seeds] or [changes]
     return [
         Job(name, recipe, folder_of(name, recipe, arguments.runs), estimate)
@@ -122,8 +128,8 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
     started, console = time.monotonic(), Console(quiet=arguments.quiet)
     _check(arguments)
     if arguments.dry_run:
-        jobs = choose()
-        _list(jobs, _at_once(jobs, arguments))
+        listed = list({job.folder: job for job in choose()}.values())  # equal folders are one job, as in the study
+        _list(listed, _at_once(listed, arguments))
         return 0
     with ExitStack() as stack:
         # Before all that takes seconds to import: a wrong address is refused soon.

@@ -47,9 +47,12 @@ def act(arguments: argparse.Namespace) -> int:
     from adaste.cli.console import outcome
     from adaste.cli.recipe_args import find_recipe
     from adaste.runs.study.study import folder_of
-    from adaste.training.distributed import join_world, leave_world, local_device
+    from adaste.training.distributed import announced_world, join_world, leave_world, local_device
 
     name, recipe = find_recipe(arguments.recipe, options.changes(arguments), arguments.data)
+    announced = announced_world()
+    if announced.leads:  # says it for the others, which wait for it to join until torchrun ends them
+        announced.share(recipe.batch)
     folder = arguments.folder or folder_of(name, recipe, arguments.runs)
     options.use_threads(arguments.threads)
     device = local_device(options.device_named(arguments.device))

@@ -187,7 +187,7 @@ class ClassFolders(Layout):
         return self.side or common_square([path for path, _ in [*train, *test]]) or DEFAULT_SIDE
 
     def _parts(self, root: Path) -> tuple[Labelled, Labelled]:
-        return _list_classes(root / "train"), _list_classes(_test_folders(root)[0])
+        return _list_classes(root / "train", least=2), _list_classes(_test_folders(root)[0], least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,10 +255,11 @@ def _test_folders(root: Path) -> list[Path]:
     return [root / name for name in ("val", "test") if (root / name).is_dir()]
 
 
-def _list_classes(folder: Path) -> Labelled:
+def _list_classes(folder: Path, *, least: int) -> Labelled:
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    if not classes:
-        raise DataError(f"{folder} must hold one folder per class; found: {listing(folder)}")
+    if len(classes) < least:
+        several = ", two or more, with its images in it" if least > 1 else ""
+        raise DataError(f"{folder} must hold one folder per class{several}; found: {listing(folder)}")
     return [(image, path.name) for path in classes for image in _list_images(path)]
 
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from adaste._util.files import NotWrittenError, atomic_folder, remove_folder, write_atomically
-from adaste.data.dataset import Archive, Content, DataError, Dataset, Layout, Part, Source, Split, listing
+from adaste.data.dataset import Archive, Content, DataError, Dataset, Layout, Part, Source, Split, listing, shorten_list
 from adaste.data.download import extract, fetch
 from adaste.data.folders import ClassFolders
 from adaste.data.sources import FOLDER, SOURCES
@@ -257,6 +257,10 @@ def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Da
     if dataset is None:
         dataset = open_or_make(caches / digest, name, partial(layout.read, root, progress=progress), normal)
     _report(dataset, source, progress)
+    tested = set(dataset.test.labels.tolist())
+    untested = [each for label, each in enumerate(dataset.classes) if label not in tested]
+    if untested and is_own(name):
+        log.warning("%s has no images to test these classes with: %s", root, shorten_list(untested))
     return dataset
 
 

@@ -5,7 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from adaste._util.serial import brief
 from adaste.paper.families import Family, Setup
@@ -13,6 +13,9 @@ from adaste.paper.index import Run
 from adaste.paper.tables import Row, recipes_named
 from adaste.recipes.recipe import Recipe
 from adaste.training.records import best_tested
+
+Unseeded: TypeAlias = tuple[Recipe, str | None]
+"""What runs of a cell share: the recipe without its seed, and the digest of images of one's own (`Run.unseeded`)."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class OverSeeds:
 
 @dataclass(frozen=True)
 class Cell:
-    """The runs of one recipe, which differ only in their seeds.
+    """The runs of one recipe on the same images, which differ only in their seeds.
 
     Args:
         last: Test accuracy of the last epoch.
@@ -128,7 +131,7 @@ class CustomRecipe:
     Args:
         name: The name of most of their folders, without the digest, or the method's.
         settings: The fields that differ from recipes of the same name and length, as in `base.lr=0.1`; also from the
-            recipe of the tables, if the name is that of one of their cells.
+            recipe of the tables, if the name is that of one of their cells. `images=DIGEST` where the images do.
         setting: The data and the network.
     """
 
@@ -145,19 +148,19 @@ class CustomRecipe:
 
 def custom_recipes_of(runs: Iterable[Run]) -> list[CustomRecipe]:
     """Return the recipes that belong to no table, ordered by setting."""
-    groups: dict[Recipe, list[Run]] = {}
+    groups: dict[Unseeded, list[Run]] = {}
     for run in runs:
         if not run.cell_ids:
-            groups.setdefault(run.recipe.unseeded, []).append(run)
-    names = {recipe: _name(group) for recipe, group in groups.items()}
+            groups.setdefault(run.unseeded, []).append(run)
+    names = {unseeded: _name(group) for unseeded, group in groups.items()}
     found = [
         CustomRecipe(
-            name=names[recipe],
-            settings=tuple(_differences(recipe, _namesakes(recipe, names))),
-            setting=f"{recipe.data} {type(recipe.network).__name__}",
+            name=names[unseeded],
+            settings=tuple(_settings(unseeded, names)),
+            setting=f"{unseeded[0].data} {type(unseeded[0].network).__name__}",
             cell=cell_of(group, None),
         )
-        for recipe, group in groups.items()
+        for unseeded, group in groups.items()
     ]
     return sorted(found, key=lambda other: (other.setting, other.name, -other.cell.epochs, other.settings))
 
@@ -169,20 +172,19 @@ def _name(group: Sequence[Run]) -> str:
     return name if count > 1 or len(group) == 1 else type(group[0].recipe.estimator).__name__
 
 
-def _namesakes(recipe: Recipe, names: dict[Recipe, str]) -> list[Recipe]:
-    """Return the recipes that a reader could confuse it with: same name, or the cell of that name."""
-    shown = [other for other in names if _alike(other, recipe, names)]
-    return [*shown, *recipes_named(names[recipe], recipe.epochs)]
+def _settings(mine: Unseeded, names: dict[Unseeded, str]) -> Iterator[str]:
+    """Yield what tells a recipe from those that a reader could confuse it with: same name, or the cell of that name."""
+    recipe, images = mine
+    shown = [other for other in names if _words(other, names) == _words(mine, names)]
+    yield from _differences(recipe, [*(other for other, _ in shown), *recipes_named(names[mine], recipe.epochs)])
+    if any(other == recipe and theirs != images for other, theirs in shown):
+        yield f"images={images[:8] if images else 'not recorded'}"
 
 
-def _alike(one: Recipe, other: Recipe, names: dict[Recipe, str]) -> bool:
-    """Return whether a table would show two recipes with the same words."""
-    return (names[one], one.data, type(one.network), one.epochs) == (
-        names[other],
-        other.data,
-        type(other.network),
-        other.epochs,
-    )
+def _words(unseeded: Unseeded, names: dict[Unseeded, str]) -> tuple[Any, ...]:
+    """Return what a table shows of a recipe, but for its settings."""
+    recipe, _ = unseeded
+    return names[unseeded], recipe.data, type(recipe.network), recipe.epochs
 
 
 def _differences(mine: Any, every: Sequence[Any], path: str = "") -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from adaste import __version__
 from adaste._util.serial import UnknownKindError, require_types
+from adaste.data import is_own
 from adaste.paper.families import Family, Setup
 from adaste.paper.tables import CellId, cell_ids_of
 from adaste.recipes.recipe import Recipe
@@ -63,6 +64,25 @@ class Run:
     def digest(self) -> str:
         """The digest of the recipe."""
         return self.recipe.digest
+
+    @property
+    def images(self) -> str | None:
+        """The digest of the images, if they are one's own; None if it was not recorded.
+
+        Recipes name all other images, and there it is None: the same ones have a digest for each form of their files.
+        """
+        start = self.environments[-1] if self.environments and is_own(self.recipe.data) else {}
+        return str(start["data"]) if start.get("data") else None
+
+    @property
+    def key(self) -> str:
+        """A name for recipe and images: no two runs of a collection share it."""
+        return f"{self.digest}-{self.images[:8]}" if self.images else self.digest
+
+    @property
+    def unseeded(self) -> tuple[Recipe, str | None]:
+        """The recipe without its seed, and the images: equal for runs that differ in their seeds alone."""
+        return self.recipe.unseeded, self.images
 
     def belongs_to(self, family: Family, method: str, setup: Setup) -> bool:
         """Return whether this is a run of the family's recipe for the method in the setup."""
@@ -135,10 +155,10 @@ def collect(root: Path) -> Collection:
             problems.append(Problem(folder, "damaged: its JSON is nested too deeply"))
     shown: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: not run.folder.name.endswith(run.digest)):  # a copy has a name of its own
-        if shown.setdefault(run.digest, run) is not run:
-            problems.append(Problem(run.folder, _why_twice(run, shown[run.digest], root)))
+        if shown.setdefault(run.key, run) is not run:
+            problems.append(Problem(run.folder, _why_twice(run, shown[run.key], root)))
     return Collection(
-        runs=tuple(run for run in runs if shown[run.digest] is run),
+        runs=tuple(run for run in runs if shown[run.key] is run),
         problems=tuple(sorted(problems, key=lambda problem: problem.folder)),
     )
 

@@ -175,13 +175,15 @@ def evaluate(exported: Exported, dataset: Dataset, *, device: torch.device, engi
     """Return loss and accuracy on the test images."""
     facts, model = exported.facts(dataset), restore(exported, device, dataset)
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    # Those of the run: with its engine, the accuracy is the one that it recorded.
+    steps = exported.recipe.epochs * (len(dataset.train) // exported.recipe.batch)
     feed = choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE))
     test = Evaluation(
         network=model,
         cursor=BatchCursor(feed, device),
         augmentation=Augmentation(exported.recipe.augmentation, facts.mean, facts.std),
         dtype=dtype_of(exported.recipe),
-        mode=choose_execution(engine, device=device, world=ALONE, parameters=parameters).mode,
+        mode=choose_execution(engine, device=device, world=ALONE, parameters=parameters, steps=steps).mode,
         world=ALONE,
     )
     return test()

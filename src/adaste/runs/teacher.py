@@ -23,12 +23,13 @@ def find_teacher(recipe: Recipe, where: Path, dataset: Dataset, *, device: torch
         device: Where the teacher computes.
 
     Raises:
-        ValueError: The run is missing or not finished; its network file is not the one it wrote; it was trained on
-            other images or classes, for another size of images, or on images that the recipe holds out.
+        ValueError: The run is missing, not finished, or of another recipe than its name says; its network file is not
+            the one it wrote; it was trained on other images or classes, for another size of images, or on images that
+            the recipe holds out.
     """
     if recipe.distillation is None:
         return None
-    run = _run_of(recipe.distillation.teacher, where)
+    run = _run_of(recipe.distillation.teacher, where, recipe)
     result, path = run.read_result(), run.network_file("last")
     if result is None:
         raise ValueError(
@@ -65,17 +66,27 @@ def find_teacher(recipe: Recipe, where: Path, dataset: Dataset, *, device: torch
     return Teacher(network, dtype_of(exported.recipe), sha256)
 
 
-def _run_of(digest: str, where: Path) -> RunFolder:
+def _run_of(digest: str, where: Path, student: Recipe) -> RunFolder:
     """Return the run of the recipe with this digest: `where` itself or a folder in it, a finished one if possible."""
     inside = sorted(where.iterdir()) if where.is_dir() else []
-    found = [run for run in map(RunFolder, [where, *inside]) if run.recipe_file.is_file() and _digest_of(run) == digest]
-    if not found:
-        raise ValueError(
-            f"the teacher is missing: no run of the recipe {digest} was found in {where} (entries: {len(inside)}). "
-            f"Train it first (`adaste train` of its recipe, with --runs {where}), or name the folder that holds its "
-            "run with --teachers DIR"
-        )
-    return next((run for run in found if run.result_file.is_file()), found[0])
+    digests = {run: _digest_of(run) for run in map(RunFolder, [where, *inside])}
+    found = [run for run, its_digest in digests.items() if its_digest == digest]
+    if found:
+        return next((run for run in found if run.result_file.is_file()), found[0])
+    for run in digests:
+        if run.path.is_dir() and run.path.resolve().name.endswith(digest):
+            raise ValueError(
+                f"the teacher in {run} cannot be used: its name says that its recipe has the digest {digest}, but "
+                f"{_why_another(run)}. Write that recipe to it again, or train the teacher again in another folder, "
+                "and name that with --teachers DIR"
+            )
+    # The folder of the student is there before its teacher is looked for.
+    entries = len(inside) - sum(digests[RunFolder(path)] == student.digest for path in inside)
+    raise ValueError(
+        f"the teacher is missing: no run of the recipe {digest} was found in {where} (other entries: {entries}). "
+        f"Train it first (`adaste train` of its recipe, with --runs {where}), or name the folder that holds its "
+        "run with --teachers DIR"
+    )
 
 
 def _digest_of(run: RunFolder) -> str | None:
@@ -84,6 +95,16 @@ def _digest_of(run: RunFolder) -> str | None:
         return run.read_recipe().digest
     except (ValueError, OSError):
         return None
+
+
+def _why_another(run: RunFolder) -> str:
+    """Return what is wrong with the recipe of a run that does not have the digest in its name."""
+    try:
+        return f"{run.recipe_file.name} holds another one, of the digest {run.read_recipe().digest}"
+    except FileNotFoundError:
+        return f"{run.recipe_file.name} is missing"
+    except (ValueError, OSError) as error:
+        return str(error)
 
 
 def _require_same_view(recipe: Recipe, teacher: Recipe, dataset: Dataset) -> None:

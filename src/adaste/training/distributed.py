@@ -77,9 +77,15 @@ ALONE = World()
 """A single process."""
 
 
+def announced_world() -> World:
+    """Return the world that torchrun started this process in, which may not have joined it; ALONE without torchrun."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    return ALONE if size == 1 else World(int(os.environ.get("RANK", "0")), size)
+
+
 def join_world(device: torch.device) -> World:
     """Return the world that torchrun started this process, of that device, in; ALONE without torchrun."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if announced_world().size == 1:
         return ALONE
     if device.type == "cuda":
         torch.cuda.set_device(device)  # where NCCL puts what it exchanges

@@ -73,7 +73,10 @@ class Training:
         if recipe.sync_norm and world.size > 1:
             synchronize_norms(self.model)
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        self.execution: Execution = choose_execution(engine, device=device, world=world, parameters=parameters)
+        steps = recipe.epochs * self.steps_per_epoch
+        self.execution: Execution = choose_execution(
+            engine, device=device, world=world, parameters=parameters, steps=steps
+        )
         self._check_sides()
         self._in_steps = recipe.in_steps(self.steps_per_epoch)
         self.optimizer, self._rates = self._make_optimizer()

@@ -137,6 +137,20 @@ def test_methods_keep_their_colours_from_family_to_family() -> None:
     assert all(len(found) == 1 for found in slots.values())
 
 
+def test_runs_on_other_images_of_ones_own_have_keys_and_curves_of_their_own() -> None:
+    usual = dataclasses.replace(a_recipe("ours", "adaste", "cifar10-resnet18"), data="folder")
+    made = [(dataclasses.replace(usual, seed=seed), images) for images in ("cats", "dogs") for seed in (0, 1)]
+    runs = [a_run(recipe, 90.0, data=images) for recipe, images in made]
+    data = shown(*runs)
+    assert [run["key"] for run in data["runs"]] == [run.key for run in runs] and len({run.key for run in runs}) == 4
+    assert [run["digest"] for run in data["runs"]] == [run.digest for run in runs]
+    assert [recipe["runs"] for recipe in data["recipes"]] == [
+        [run.key for run in runs[:2]],
+        [run.key for run in runs[2:]],
+    ]
+    assert [other["cell"]["runs"] for other in data["others"]] == [recipe["runs"] for recipe in data["recipes"]]
+
+
 def test_several_seeds_of_a_recipe_have_one_curve_and_a_single_run_has_its_own() -> None:
     first, second = (a_recipe("ours", "adaste", "cifar10-resnet18", seed=seed) for seed in (0, 1))
     runs = [

@@ -10,6 +10,7 @@ import pytest
 from adaste.paper.index import Run
 from adaste.training.records import Histogram
 from support.page_parts import own_run, page_of
+from support.paper_runs import a_run
 from support.waiting import wait_until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -173,6 +174,20 @@ def test_the_ticks_of_large_latents_stay_inside_of_their_cards(visit: Any, tmp_p
         for tick in panel.locator("svg .tick").all():
             box = tick.bounding_box()
             assert card["x"] <= box["x"] and box["x"] + box["width"] <= card["x"] + card["width"]
+
+
+def test_runs_of_one_recipe_on_other_images_of_ones_own_lead_to_sheets_of_their_own(visit: Any, tmp_path: Path) -> None:
+    recipe = own_run(data="folder").recipe
+    runs = {
+        f"{name}-{recipe.digest}": a_run(recipe, last, data=name) for name, last in (("cats", 90.0), ("dogs", 70.0))
+    }
+    page = page_of(visit, tmp_path, runs)
+    for place, name in enumerate(("cats", "dogs")):
+        for link in ("#others tbody a", "#run-list tbody a"):
+            page.locator(link).nth(place).click()
+            playwright.expect(page.locator("#sheet")).to_contain_text(("90.00", "70.00")[place])
+            page.click("#sheet [aria-label=Close]")
+        assert page.locator("#others tbody a").nth(place).inner_text() == name
 
 
 def test_where_no_run_is_of_the_paper_its_curves_point_to_ones_own(visit: Any, tmp_path: Path) -> None:

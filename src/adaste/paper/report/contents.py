@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adaste._util.serial import to_plain
 from adaste.paper.cells import (
     Cell,
     CustomRecipe,
     OverSeeds,
+    Unseeded,
     cells_of,
     common_length,
     custom_recipes_of,
@@ -38,9 +39,6 @@ from adaste.paper.report.texts import display_name, format_heading
 from adaste.paper.tables import FAMILIES, TABLES, Row, Table
 from adaste.recipes.methods import METHODS
 from adaste.training.records import best_tested
-
-if TYPE_CHECKING:
-    from adaste.recipes.recipe import Recipe
 
 QUANTITIES = MappingProxyType(
     {
@@ -161,7 +159,7 @@ def _cell(cell: Cell) -> Plain:
     return {
         "epochs": cell.epochs,
         "versions": list(cell.versions),
-        "runs": [run.digest for run in cell.runs],
+        "runs": [run.key for run in cell.runs],
         "last": _summary(cell.last, cell.difference),
         "best": _summary(cell.best, cell.best_difference),
         "seconds": short(cell.seconds),
@@ -204,17 +202,17 @@ def _figure(figure: Figure, runs: Sequence[Run]) -> Plain:
 
 def _recipes(runs: Iterable[Run]) -> list[Plain]:
     """Return the recipes of all runs, the longest first, with cells and runs; those with several seeds have curves."""
-    groups: dict[Recipe, list[Run]] = {}
+    groups: dict[Unseeded, list[Run]] = {}
     for run in sorted(runs, key=lambda run: (-run.recipe.epochs, run.recipe.seed)):
-        groups.setdefault(run.recipe.unseeded, []).append(run)
+        groups.setdefault(run.unseeded, []).append(run)
     return [
         {
             "epochs": recipe.epochs,
             "cells": [list(cell_id) for cell_id in group[0].cell_ids],
-            "runs": [run.digest for run in group],
+            "runs": [run.key for run in group],
             **({"curves": _means(group)} if len(group) > 1 else {}),
         }
-        for recipe, group in groups.items()
+        for (recipe, _), group in groups.items()
     ]
 
 
@@ -236,6 +234,7 @@ def _run(run: Run, root: Path) -> Plain:
     best = best_tested(run.records)
     assert best is not None  # the last epoch is always tested
     return {
+        "key": run.key,
         "digest": run.digest,
         "folder": _seen_from(root, run.folder),
         "cells": [list(cell_id) for cell_id in run.cell_ids],

@@ -7,7 +7,7 @@ const named = (list) => new Map(list.map((entry) => [entry.name, entry]));
 const quantities = named(report.quantities);
 const setups = named(report.setups);
 const families = named(report.families);
-const runs = new Map(report.runs.map((run) => [run.digest, run]));
+const runs = new Map(report.runs.map((run) => [run.key, run]));
 
 const methodOf = (family, method) => families.get(family).methods.find((entry) => entry.name === method);
 
@@ -30,7 +30,7 @@ function recipeOf(cell, length = null, usual = null) {
   return length === null ? (longAs(usual) ?? every[0]) : longAs(length);
 }
 
-const runsOf = (recipe) => recipe.runs.map((digest) => runs.get(digest));
+const runsOf = (recipe) => recipe.runs.map((key) => runs.get(key));
 
 const epochsUpTo = (last) => Array.from({ length: last }, (_, index) => index + 1);
 

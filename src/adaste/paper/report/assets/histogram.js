@@ -9,7 +9,7 @@ function latentsOf(run) {
   const total = run.latents.counts.reduce((sum, count) => sum + count, 0);
   const note = `${plural(total, "latent")}; the outermost bins hold all beyond.`;
   const picture = histogramOf(run.latents, total);
-  const saved = saveButton(title, `${run.digest}-latents`, () =>
+  const saved = saveButton(title, `${run.key}-latents`, () =>
     standalone(picture, { title, about: `${inWords(run)}. ${note}` }),
   );
   return make(

@@ -21,7 +21,7 @@ function renderOthers() {
   else find("table-controls").before(block);
 }
 
-/* Of a recipe: the digest of its first run. */
+/* Of a recipe: the key of its first run. */
 const keyOfOther = ({ cell }) => cell.runs[0];
 
 const recipeAddress = (other) => `#recipe/${keyOfOther(other)}`;
@@ -70,7 +70,7 @@ function ownCurves(setting, list) {
   return holder;
 }
 
-const recipeWith = (digest) => report.recipes.find((recipe) => recipe.runs.includes(digest));
+const recipeWith = (key) => report.recipes.find((recipe) => recipe.runs.includes(key));
 
 const seriesOf = (list, quantity) =>
   list.flatMap((other, index) => {
@@ -107,8 +107,8 @@ function ownPanel(setting, list, quantity, shown) {
 }
 
 /* The sheet of one recipe: its runs, seed by seed. */
-function recipeSheet(digest) {
-  const other = report.others.find((entry) => keyOfOther(entry) === digest);
+function recipeSheet(key) {
+  const other = report.others.find((entry) => keyOfOther(entry) === key);
   if (!other) return unknown("recipe");
   const list = runsOf(other.cell);
   return [

@@ -72,7 +72,7 @@ function runRow(run) {
     make(
       "th",
       { scope: "row" },
-      make("a", { href: `#run/${run.digest}` }, method),
+      make("a", { href: `#run/${run.key}` }, method),
       make("span", { class: "muted block" }, run.cells.length ? setup : run.folder),
     ),
     RUN_COLUMNS.filter(({ text }) => text)

@@ -106,7 +106,7 @@ function cellSheet(family, method, setup) {
 /* The runs of one recipe, seed by seed; `of`: what they are of, in words. */
 function cellRuns(list, length, of) {
   const series = list.map((run, index) => ({
-    key: run.digest,
+    key: run.key,
     title: `seed ${run.seed}`,
     slot: slotOf(index),
     curve: curveOfRun(run, "test_accuracy"),
@@ -116,7 +116,7 @@ function cellRuns(list, length, of) {
     make(
       "tr",
       {},
-      make("th", { scope: "row" }, make("a", { href: `#run/${run.digest}` }, `Seed ${run.seed}`)),
+      make("th", { scope: "row" }, make("a", { href: `#run/${run.key}` }, `Seed ${run.seed}`)),
       [accuracy(run.last), accuracy(run.best), run.best_epoch + 1, duration(run.seconds), run.hardware].map((text) =>
         make("td", {}, String(text)),
       ),
@@ -124,7 +124,7 @@ function cellRuns(list, length, of) {
   return [
     make("h3", {}, `${plural(list.length, "run")} of ${length} epochs`),
     listTable(`Runs of ${length} epochs`, columns, list.map(row)),
-    chartFigure("Test accuracy", of, quantities.get("test_accuracy").axis, series, length, `runs-${list[0].digest}`),
+    chartFigure("Test accuracy", of, quantities.get("test_accuracy").axis, series, length, `runs-${list[0].key}`),
   ];
 }
 
@@ -138,8 +138,8 @@ function chartFigure(title, of, axis, series, epochs, name) {
   });
 }
 
-function runSheet(digest) {
-  const run = runs.get(digest);
+function runSheet(key) {
+  const run = runs.get(key);
   if (!run) return unknown("run");
   const [method, setup] = run.title;
   const cells = run.cells.map(([family, name, where]) =>
@@ -184,7 +184,7 @@ function runCharts(run) {
       const curve = curveOfRun(run, name);
       return curve ? [{ key: name, title: key, slot: slotOf(Math.max(0, SPLITS.indexOf(key))), curve }] : [];
     });
-    const name = `${run.digest}-${quantities[0][0]}`;
+    const name = `${run.key}-${quantities[0][0]}`;
     return series.length ? chartFigure(title, inWords(run), axis, series, run.epochs, name) : null;
   };
   return [
