@@ -307,7 +307,7 @@ class LatentOptimizer(Optimizer):
             )
         else:
             estimation = reestimate_norms(model, statistics_from, forward=forward, most=most)
-            self._reestimated_at = self.steps
+            self._warned_of_statistics = False  # they are put back afterwards: who leaves the batches out is told
         kept, nested = self._kept_weights(), self._rounded
         try:
             self._round_weights()
@@ -451,7 +451,6 @@ class LatentOptimizer(Optimizer):
         self._writes = WriteTracker()
         self._rates: dict[int, Tensor] = {}
         self._rounded = False
-        self._reestimated_at = 0
         self._warned_of_statistics = False
 
     def _parameters(self) -> list[Part]:
@@ -476,7 +475,7 @@ class LatentOptimizer(Optimizer):
     @disable_dynamo
     def _warn_of_old_statistics(self, model: nn.Module | None) -> None:
         """Warn once that running statistics of BatchNorm are not those of the rounded weights."""
-        if model is None or self._rounded or self._warned_of_statistics or self.steps == self._reestimated_at:
+        if model is None or self._rounded or self._warned_of_statistics or not self.steps:
             return
         if norms_in_use(model) and any(group["estimator"].binary for group in self.param_groups):
             self._warned_of_statistics = True
