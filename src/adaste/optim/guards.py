@@ -183,7 +183,8 @@ def warn_of_lost(parameters: Iterable[tuple[Part, Estimator]]) -> None:
         warn_user(
             f"others than the optimizer have changed {names[0]}{more}, as model.load_state_dict does: this is "
             "lost, for the optimizer writes all weights anew from its latents. Load a network before its optimizer is "
-            "made, or load the optimizer's own state after it"
+            "made. To go back to an earlier state, as that of the best epoch, load both: keep copies of "
+            "model.state_dict() and optimizer.state_dict() of the same step"
         )
 
 
