@@ -333,6 +333,53 @@ def test_real_weights_that_float16_cannot_hold_can_be_written_as_float32(tmp_pat
     assert read(tmp_path / "model.gguf")[1]["token_embd.weight"].data[3, 4] == 1e5
 
 
+def test_values_that_are_not_finite_are_listed_with_all_other_problems(tmp_path: Path) -> None:
+    model = language_model("Qwen2", rope_parameters=MODELS["Qwen2, linear RoPE"][1]["rope_parameters"])
+    model.model.layers[0].mlp.adapter = nn.Linear(128, 4)
+    first, second = model.model.layers
+    with binary(model, exclude=["*adapter*", "lm_head"]), torch.no_grad():
+        first.self_attn.q_proj.weight[3, 4] = float("nan")
+        first.self_attn.k_proj.bias[1] = float("nan")
+        second.mlp.down_proj.weight[2, :128] = float("-inf")
+        model.model.embed_tokens.weight[:2, 0] = float("nan")
+        model.model.norm.weight[5] = float("inf")
+        for real in ("F16", "F32"):
+            with pytest.raises(ValueError, match="cannot be written as GGUF") as refused:
+                adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*proj", real=real)
+            found = dict(line.strip().split(" has ") for line in str(refused.value).splitlines()[1:])
+            assert {name: text.split(":")[0] for name, text in found.items()} == {
+                "model.embed_tokens.weight": f"2 NaN or infinite values of {257 * 128}",
+                "model.layers.0.self_attn.q_proj.weight": f"1 NaN or infinite values of {128 * 128}",
+                "model.layers.0.self_attn.k_proj.bias": "1 NaN or infinite values of 128",
+                "model.layers.0.mlp.adapter.weight": "no place in llama.cpp's qwen2",
+                "model.layers.0.mlp.adapter.bias": "no place in llama.cpp's qwen2",
+                "model.layers.1.mlp.down_proj.weight": f"128 NaN or infinite values of {256 * 128}",
+                "model.norm.weight": "1 NaN or infinite values of 128",
+            }
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("frequency", "value"), [(float("nan"), float("nan")), (0.0, 1e300)])
+def test_factors_of_rope_and_numbers_beyond_float32_count_too(frequency: float, value: float, tmp_path: Path) -> None:
+    kind, settings = MODELS["Llama 3's RoPE"]
+    model = language_model(kind, **settings).double()
+    with torch.no_grad():
+        model.model.rotary_emb.inv_freq[1] = frequency
+        model.model.norm.weight[0] = value
+    with pytest.raises(ValueError, match=r"(?s)rope_freqs\.weight has 1 NaN or .*model\.norm\.weight has 1 NaN or "):
+        adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_real_layer_that_vanishes_in_float16_is_refused(tmp_path: Path) -> None:
+    model = language_model()
+    with torch.no_grad():
+        model.lm_head.weight.mul_(1e-9)
+    with pytest.raises(ValueError, match=r"lm_head\.weight .* too small for float16: give real='F32'"):
+        adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*")
+    adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*", real="F32")
+
+
 def test_what_is_asked_for_is_checked(tmp_path: Path, monkeypatch) -> None:
     model = language_model()
     with pytest.raises(ValueError, match=r"must end in \.gguf"):

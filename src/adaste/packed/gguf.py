@@ -134,7 +134,7 @@ def export_gguf(
     network: Any = getattr(model, "_orig_mod", model)  # what torch.compile has wrapped
     architecture = _architecture_of(network)
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
-    tensors = [*_rope_factors(network), *_tensors(network, architecture, patterns, real)]
+    tensors = _tensors(network, architecture, patterns, real)
     vocabulary = vocabulary_of(tokenizer, network.config.vocab_size)
 
     writer = gguf.GGUFWriter(None, architecture.name)
@@ -207,7 +207,8 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
     """Return all parameters as the file has them; raise ValueError that lists all that it cannot have."""
     parameters = dict(model.named_parameters())
     _check_patterns(patterns, list(parameters))
-    made, problems, soft = [], [], []
+    made, soft = list(_rope_factors(model)), []
+    problems = [problem for tensor in made if (problem := _not_finite(tensor.name, tensor.values))]
     for name, parameter in parameters.items():
         layer, _, role = name.rpartition(".")
         block, known = _place(layer)
@@ -216,6 +217,9 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
             continue
         whole = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter  # one in shards is gathered
         values = whole.detach().to("cpu", torch.float32).numpy()
+        if problem := _not_finite(name, values):
+            problems.append(problem)
+            continue
         if architecture.interleaved and known in ("attn_q", "attn_k"):
             config = model.config
             values = _interleave(values, config.num_attention_heads if known == "attn_q" else _kv_heads(config))
@@ -235,6 +239,17 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
         raise ValueError("\n  ".join(["this model cannot be written as GGUF:", *problems]))
     _warn_of_real(soft, patterns, real)
     return made
+
+
+def _not_finite(name: str, values: Array) -> str:
+    """Return what is wrong with values that are NaN or infinite in float32; an empty text where there are none."""
+    count = values.size - np.count_nonzero(np.isfinite(values))
+    if not count:
+        return ""
+    return (
+        f"{name} has {count} NaN or infinite values of {values.size}: load a state of before they arose, and look at "
+        "the loss and the learning rate"
+    )
 
 
 def _place(layer: str) -> tuple[str, str | None]:
@@ -283,8 +298,9 @@ def _lacks(values: Array) -> str:
 def _to_half(name: str, values: Array, problems: list[str]) -> Array:
     with np.errstate(over="ignore"):
         half = values.astype(np.float16)
-    if not np.array_equal(np.isfinite(half), np.isfinite(values)):
-        problems.append(f"{name} has values up to {np.abs(values).max():.3g}, too large for float16: give real='F32'")
+    fault = "large" if not np.isfinite(half).all() else "small" if values.any() and not half.any() else ""
+    if fault:
+        problems.append(f"{name} has values up to {np.abs(values).max():.3g}, too {fault} for float16: give real='F32'")
     return half
 
 
