@@ -314,13 +314,34 @@ def test_binary_layers_whose_inputs_do_not_fill_groups_are_listed_together(tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("inputs", [200, 256], ids=["no groups of 128", "groups of 128"])
+@pytest.mark.parametrize("real", ["F16", "F32"])
+def test_binary_layers_that_are_named_become_real(inputs: int, real: Any, tmp_path: Path) -> None:
+    """For those without whole groups the refusal says so."""
+    with binary(model := language_model(intermediate_size=inputs), scale=adaste.ChannelMean()):
+        if inputs % 128:
+            with pytest.raises(ValueError, match=rf"name it in float_layers: it becomes {real}"):
+                adaste.export_gguf(model, None, tmp_path / "model.gguf", real=real)
+        named = ["*.down_proj", "model.layers.0.self_attn.q_proj.weight"]
+        adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers=named, real=real)
+        weights = {name: each.detach().clone().numpy() for name, each in model.named_parameters()}
+    _, tensors = read(tmp_path / "model.gguf")
+    kinds = {name: tensor.tensor_type.name for name, tensor in tensors.items() if len(tensor.shape) == 2}
+    assert {name for name, kind in kinds.items() if kind != "Q1_0"} == {
+        *("token_embd.weight", "blk.0.attn_q.weight", "blk.0.ffn_down.weight", "blk.1.ffn_down.weight")
+    }
+    assert {kind for kind in kinds.values() if kind != "Q1_0"} == {real}
+    kept = weights["model.layers.1.mlp.down_proj.weight"].astype(np.float16 if real == "F16" else np.float32)
+    assert np.array_equal(as_matrix(tensors["blk.1.ffn_down.weight"]), kept)
+
+
 @pytest.mark.parametrize("size", [1e-9, 1e6])
 def test_scales_that_float16_cannot_hold_are_refused(size: float, tmp_path: Path) -> None:
     with binary(model := language_model(), exclude="*q_proj"):
         with torch.no_grad():
             model.model.layers[1].self_attn.q_proj.weight.fill_(size)
         with pytest.raises(ValueError, match=r"layers\.1.*q_proj.* do not fit into float16"):
-            adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*")
+            adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="model.layers.0.*")
 
 
 def test_real_weights_that_float16_cannot_hold_can_be_written_as_float32(tmp_path: Path) -> None:

@@ -112,9 +112,9 @@ def export_gguf(
             the characters that the tokens stand for, in ASCII and in order; the model needs one more token for the end
             of a text. Or None, where the tokens are bytes, and token 256, if the model has it, the end.
         path: The file to write; its name ends in `.gguf`.
-        float_layers: Patterns of names of linear layers, or of their weights, that are to be real: others are named in
-            a warning.
-        real: The type of embeddings and of layers that are not binary.
+        float_layers: Patterns of names of linear layers, or of their weights, that are to be real in the file, also if
+            they are binary. Others that are not binary are named in a warning.
+        real: The type of embeddings and of real layers.
         name: The model's name for readers of the file; that of the file by default.
 
     Raises:
@@ -224,11 +224,11 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
             config = model.config
             values = _interleave(values, config.num_attention_heads if known == "attn_q" else _kv_heads(config))
         kind = "F32" if values.ndim == 1 else real
-        if known in _LINEAR and role == "weight":
+        if known in _LINEAR and role == "weight" and not any(matches(pattern, name) for pattern in patterns):
             if not _is_binary(values):
                 soft.append(name)
             elif problem := _lacks(values):
-                problems.append(f"{name} is binary, but {problem}")
+                problems.append(f"{name} is binary, but {problem}, or name it in float_layers: it becomes {real}")
                 continue
             else:
                 values, kind = pack_q1_0(values), "Q1_0"
@@ -237,7 +237,7 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
         made.append(_Tensor(f"{block}{known}.{role}", values, kind))
     if problems:
         raise ValueError("\n  ".join(["this model cannot be written as GGUF:", *problems]))
-    _warn_of_real(soft, patterns, real)
+    _warn_of_real(soft, real)
     return made
 
 
@@ -282,7 +282,7 @@ def _lacks(values: Array) -> str:
     if values.shape[1] % GROUP:
         return (
             f"has {values.shape[1]} inputs, which is no multiple of {GROUP} as Q1_0 needs it: choose hidden_size, "
-            "intermediate_size and num_attention_heads * head_dim so, or keep this layer real"
+            "intermediate_size and num_attention_heads * head_dim so"
         )
     sizes = np.abs(values[:, ::GROUP])
     with np.errstate(over="ignore"):
@@ -310,11 +310,10 @@ def _check_patterns(patterns: tuple[str, ...], names: list[str]) -> None:
             raise no_match("float_layers", pattern, names)
 
 
-def _warn_of_real(soft: list[str], patterns: tuple[str, ...], real: str) -> None:
-    unexpected = [name for name in soft if not any(matches(pattern, name) for pattern in patterns)]
-    if unexpected:
+def _warn_of_real(soft: list[str], real: str) -> None:
+    if soft:
         warn_user(
-            f"not binary in groups of {GROUP} inputs, and written as {real}: {list_names(unexpected)}. Export inside "
+            f"not binary in groups of {GROUP} inputs, and written as {real}: {list_names(soft)}. Export inside "
             f"`with optimizer.binarized(model):`, with a scale per layer, output or {GROUP} inputs. Layers that are to "
             "be real can be named in float_layers"
         )
