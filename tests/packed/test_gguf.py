@@ -3,15 +3,18 @@
 import builtins
 import json
 import struct
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 import adaste
 from adaste._util.files import NotWrittenError
@@ -437,26 +440,41 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path, monkeypatch) -
     assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["model.gguf"]
 
 
-def test_a_compiled_model_is_the_model(tmp_path: Path) -> None:
+@pytest.fixture
+def one_process(tmp_path: Path) -> Iterator[None]:
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        torch.compile,
+        DataParallel,
+        DistributedDataParallel,
+        lambda model: torch.compile(DistributedDataParallel(model)),
+        lambda model: DistributedDataParallel(torch.compile(model)),
+    ],
+    ids=["compiled", "DataParallel", "DDP", "compiled DDP", "DDP of compiled"],
+)
+@pytest.mark.usefixtures("one_process")
+def test_a_wrapped_model_is_the_model(wrapped: Callable[[nn.Module], nn.Module], tmp_path: Path) -> None:
     model = language_model()
-    for network, path in ((model, "one.gguf"), (torch.compile(model), "two.gguf")):
+    for network, path in ((model, "one.gguf"), (wrapped(model), "two.gguf")):
         adaste.export_gguf(network, None, tmp_path / path, float_layers="*", name="x")
     assert (tmp_path / "one.gguf").read_bytes() == (tmp_path / "two.gguf").read_bytes()
 
 
+@pytest.mark.usefixtures("one_process")
 def test_a_model_in_shards_is_gathered(tmp_path: Path) -> None:
-    import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     model = language_model()
     adaste.export_gguf(model, None, tmp_path / "whole.gguf", float_layers="*", name="x")
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
-        adaste.export_gguf(model, None, tmp_path / "shards.gguf", float_layers="*", name="x")
-    finally:
-        dist.destroy_process_group()
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    adaste.export_gguf(model, None, tmp_path / "shards.gguf", float_layers="*", name="x")
     assert (tmp_path / "shards.gguf").read_bytes() == (tmp_path / "whole.gguf").read_bytes()
 
 

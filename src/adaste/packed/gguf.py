@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from adaste._util.checks import list_names, matches, no_match
 from adaste._util.files import write_atomically
@@ -107,7 +108,7 @@ def export_gguf(
     trains with such numbers, others are rounded. Norms and biases are F32. Under FSDP2 all ranks must call it.
 
     Args:
-        model: The network, with the weights that it is to have in the file.
+        model: The network, with the weights that it is to have in the file; it may be compiled, or wrapped by DDP.
         tokenizer: A fast tokenizer of transformers (byte-level BPE, or SentencePiece's BPE with bytes as fallback). Or
             the characters that the tokens stand for, in ASCII and in order; the model needs one more token for the end
             of a text. Or None, where the tokens are bytes, and token 256, if the model has it, the end.
@@ -131,7 +132,7 @@ def export_gguf(
         raise ValueError(f"the name of a GGUF file must end in .gguf, got {path}")
     if real not in ("F16", "F32"):
         raise ValueError(f"real must be 'F16' or 'F32', got {real!r}")
-    network: Any = getattr(model, "_orig_mod", model)  # what torch.compile has wrapped
+    network = _unwrapped(model)
     architecture = _architecture_of(network)
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
     tensors = _tensors(network, architecture, patterns, real)
@@ -163,6 +164,18 @@ def pack_q1_0(weight: Array) -> NDArray[np.uint8]:
     scales = np.abs(groups[..., :1]).astype("<f2")
     bits = np.packbits(groups > 0, axis=-1, bitorder="little")
     return np.concatenate([scales.view(np.uint8), bits], axis=-1).reshape(len(weight), -1)
+
+
+def _unwrapped(model: nn.Module) -> Any:
+    """Return the network that torch.compile, DDP and DataParallel have wrapped."""
+    network: Any = model
+    while True:
+        if hasattr(network, "_orig_mod"):
+            network = network._orig_mod
+        elif isinstance(network, DistributedDataParallel | DataParallel):
+            network = network.module
+        else:
+            return network
 
 
 def _architecture_of(model: nn.Module) -> Architecture:
