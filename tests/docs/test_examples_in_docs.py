@@ -1,6 +1,7 @@
 """The code that README and the pages of docs print does what they say."""
 
 import re
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -107,6 +108,36 @@ def test_the_page_on_own_loops_tests_networks_in_training_with_statistics_of_the
     exec(example, names | {"batch": 64, "accuracy": lambda tested: means.append(tested[1].running_mean.clone())})
     with optimizer.binarized(), torch.no_grad():
         torch.testing.assert_close(means[0], model[0](images).mean(0))
+
+
+def test_the_page_on_own_loops_goes_back_to_the_best_epoch() -> None:
+    (example,) = (code for code in examples_of("docs/own-loop.md") if code.startswith("import copy"))
+    assert example.count("    ...  # train for an epoch") == 1
+    torch.manual_seed(0)
+    model, images = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)), torch.randn(64, 4)
+    optimizer = adaste.LatentOptimizer(
+        adaste.binary_weights(model), base=partial(torch.optim.SGD, lr=1.0), estimator=adaste.MirrorDescent()
+    )
+    tested = []
+
+    def train() -> None:
+        (model(images) * torch.randn(64, 2)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def accuracy(model: nn.Module) -> float:
+        tested.append({name: value.clone() for name, value in model.state_dict().items()})
+        return {1: 50.0, 2: 90.0, 3: 70.0}[len(tested)]
+
+    names = {"model": model, "optimizer": optimizer, "batches": [images], "accuracy": accuracy, "train": train}
+    exec(example.replace("...  # train", "train()  # train"), names)
+    assert optimizer.steps == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with optimizer.binarized(model, statistics_from=[images]):
+            for name, value in model.state_dict().items():
+                assert torch.equal(value, tested[1][name]), name
+    assert not torch.equal(tested[1]["0.bias"], tested[2]["0.bias"])
 
 
 def test_the_example_for_lightning_validates_with_statistics_of_the_rounded_weights() -> None:

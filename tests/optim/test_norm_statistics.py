@@ -252,16 +252,38 @@ def test_nothing_is_warned_of_where_statistics_are_right_or_nobody_asks() -> Non
             pass
         with optimizer.binarized(model, statistics_from=BATCHES), optimizer.binarized(model):
             pass
-        with optimizer.binarized(model):  # no step since
-            pass
         for norms in (nn.LayerNorm(4), nn.BatchNorm1d(4, track_running_stats=False), nn.BatchNorm1d(4).eval()):
             other = nn.Sequential(nn.Linear(3, 4), norms, nn.Linear(4, 2))
             with stepped(other).binarized(other):
                 pass
+
+
+@pytest.mark.parametrize("warned_before", [False, True])
+@pytest.mark.parametrize("since", ["nothing", "a step"])
+def test_statistics_that_were_put_back_are_old_again(since: str, warned_before: bool) -> None:
+    model = network()
     optimizer = stepped(model)
+    if warned_before:
+        with pytest.warns(UserWarning, match=OLD), optimizer.binarized(model):
+            pass
+    running = model[1].running_mean.clone()
     with optimizer.binarized(model, statistics_from=BATCHES):
         pass
-    model(BATCHES[0]).sum().backward()
-    optimizer.step()
+    if since == "a step":
+        model(BATCHES[0]).sum().backward()
+        optimizer.step()
+    with pytest.warns(UserWarning, match=OLD), optimizer.binarized(model):
+        assert since == "a step" or torch.equal(model[1].running_mean, running)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        with optimizer.binarized(model):
+            pass
+
+
+def test_an_estimation_that_failed_makes_no_statistics_right() -> None:
+    model = network()
+    optimizer = stepped(model)
+    with pytest.raises(ValueError, match="at least one batch"), optimizer.binarized(model, statistics_from=[]):
+        pytest.fail("not reached")
     with pytest.warns(UserWarning, match=OLD), optimizer.binarized(model):
         pass

@@ -3,15 +3,18 @@
 import builtins
 import json
 import struct
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 import adaste
 from adaste._util.files import NotWrittenError
@@ -314,13 +317,34 @@ def test_binary_layers_whose_inputs_do_not_fill_groups_are_listed_together(tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("inputs", [200, 256], ids=["no groups of 128", "groups of 128"])
+@pytest.mark.parametrize("real", ["F16", "F32"])
+def test_binary_layers_that_are_named_become_real(inputs: int, real: Any, tmp_path: Path) -> None:
+    """For those without whole groups the refusal says so."""
+    with binary(model := language_model(intermediate_size=inputs), scale=adaste.ChannelMean()):
+        if inputs % 128:
+            with pytest.raises(ValueError, match=rf"name it in float_layers: it becomes {real}"):
+                adaste.export_gguf(model, None, tmp_path / "model.gguf", real=real)
+        named = ["*.down_proj", "model.layers.0.self_attn.q_proj.weight"]
+        adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers=named, real=real)
+        weights = {name: each.detach().clone().numpy() for name, each in model.named_parameters()}
+    _, tensors = read(tmp_path / "model.gguf")
+    kinds = {name: tensor.tensor_type.name for name, tensor in tensors.items() if len(tensor.shape) == 2}
+    assert {name for name, kind in kinds.items() if kind != "Q1_0"} == {
+        *("token_embd.weight", "blk.0.attn_q.weight", "blk.0.ffn_down.weight", "blk.1.ffn_down.weight")
+    }
+    assert {kind for kind in kinds.values() if kind != "Q1_0"} == {real}
+    kept = weights["model.layers.1.mlp.down_proj.weight"].astype(np.float16 if real == "F16" else np.float32)
+    assert np.array_equal(as_matrix(tensors["blk.1.ffn_down.weight"]), kept)
+
+
 @pytest.mark.parametrize("size", [1e-9, 1e6])
 def test_scales_that_float16_cannot_hold_are_refused(size: float, tmp_path: Path) -> None:
     with binary(model := language_model(), exclude="*q_proj"):
         with torch.no_grad():
             model.model.layers[1].self_attn.q_proj.weight.fill_(size)
         with pytest.raises(ValueError, match=r"layers\.1.*q_proj.* do not fit into float16"):
-            adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*")
+            adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="model.layers.0.*")
 
 
 def test_real_weights_that_float16_cannot_hold_can_be_written_as_float32(tmp_path: Path) -> None:
@@ -331,6 +355,53 @@ def test_real_weights_that_float16_cannot_hold_can_be_written_as_float32(tmp_pat
         adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*")
     adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*", real="F32")
     assert read(tmp_path / "model.gguf")[1]["token_embd.weight"].data[3, 4] == 1e5
+
+
+def test_values_that_are_not_finite_are_listed_with_all_other_problems(tmp_path: Path) -> None:
+    model = language_model("Qwen2", rope_parameters=MODELS["Qwen2, linear RoPE"][1]["rope_parameters"])
+    model.model.layers[0].mlp.adapter = nn.Linear(128, 4)
+    first, second = model.model.layers
+    with binary(model, exclude=["*adapter*", "lm_head"]), torch.no_grad():
+        first.self_attn.q_proj.weight[3, 4] = float("nan")
+        first.self_attn.k_proj.bias[1] = float("nan")
+        second.mlp.down_proj.weight[2, :128] = float("-inf")
+        model.model.embed_tokens.weight[:2, 0] = float("nan")
+        model.model.norm.weight[5] = float("inf")
+        for real in ("F16", "F32"):
+            with pytest.raises(ValueError, match="cannot be written as GGUF") as refused:
+                adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*proj", real=real)
+            found = dict(line.strip().split(" has ") for line in str(refused.value).splitlines()[1:])
+            assert {name: text.split(":")[0] for name, text in found.items()} == {
+                "model.embed_tokens.weight": f"2 NaN or infinite values of {257 * 128}",
+                "model.layers.0.self_attn.q_proj.weight": f"1 NaN or infinite values of {128 * 128}",
+                "model.layers.0.self_attn.k_proj.bias": "1 NaN or infinite values of 128",
+                "model.layers.0.mlp.adapter.weight": "no place in llama.cpp's qwen2",
+                "model.layers.0.mlp.adapter.bias": "no place in llama.cpp's qwen2",
+                "model.layers.1.mlp.down_proj.weight": f"128 NaN or infinite values of {256 * 128}",
+                "model.norm.weight": "1 NaN or infinite values of 128",
+            }
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("frequency", "value"), [(float("nan"), float("nan")), (0.0, 1e300)])
+def test_factors_of_rope_and_numbers_beyond_float32_count_too(frequency: float, value: float, tmp_path: Path) -> None:
+    kind, settings = MODELS["Llama 3's RoPE"]
+    model = language_model(kind, **settings).double()
+    with torch.no_grad():
+        model.model.rotary_emb.inv_freq[1] = frequency
+        model.model.norm.weight[0] = value
+    with pytest.raises(ValueError, match=r"(?s)rope_freqs\.weight has 1 NaN or .*model\.norm\.weight has 1 NaN or "):
+        adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_real_layer_that_vanishes_in_float16_is_refused(tmp_path: Path) -> None:
+    model = language_model()
+    with torch.no_grad():
+        model.lm_head.weight.mul_(1e-9)
+    with pytest.raises(ValueError, match=r"lm_head\.weight .* too small for float16: give real='F32'"):
+        adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*")
+    adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*", real="F32")
 
 
 def test_what_is_asked_for_is_checked(tmp_path: Path, monkeypatch) -> None:
@@ -369,26 +440,41 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path, monkeypatch) -
     assert path.read_bytes() == b"old" and [each.name for each in tmp_path.iterdir()] == ["model.gguf"]
 
 
-def test_a_compiled_model_is_the_model(tmp_path: Path) -> None:
+@pytest.fixture
+def one_process(tmp_path: Path) -> Iterator[None]:
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        torch.compile,
+        DataParallel,
+        DistributedDataParallel,
+        lambda model: torch.compile(DistributedDataParallel(model)),
+        lambda model: DistributedDataParallel(torch.compile(model)),
+    ],
+    ids=["compiled", "DataParallel", "DDP", "compiled DDP", "DDP of compiled"],
+)
+@pytest.mark.usefixtures("one_process")
+def test_a_wrapped_model_is_the_model(wrapped: Callable[[nn.Module], nn.Module], tmp_path: Path) -> None:
     model = language_model()
-    for network, path in ((model, "one.gguf"), (torch.compile(model), "two.gguf")):
+    for network, path in ((model, "one.gguf"), (wrapped(model), "two.gguf")):
         adaste.export_gguf(network, None, tmp_path / path, float_layers="*", name="x")
     assert (tmp_path / "one.gguf").read_bytes() == (tmp_path / "two.gguf").read_bytes()
 
 
+@pytest.mark.usefixtures("one_process")
 def test_a_model_in_shards_is_gathered(tmp_path: Path) -> None:
-    import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     model = language_model()
     adaste.export_gguf(model, None, tmp_path / "whole.gguf", float_layers="*", name="x")
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
-        adaste.export_gguf(model, None, tmp_path / "shards.gguf", float_layers="*", name="x")
-    finally:
-        dist.destroy_process_group()
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    adaste.export_gguf(model, None, tmp_path / "shards.gguf", float_layers="*", name="x")
     assert (tmp_path / "shards.gguf").read_bytes() == (tmp_path / "whole.gguf").read_bytes()
 
 

@@ -50,6 +50,14 @@ def test_every_architecture_continues_tokens_as_torch_does(name: str, tmp_path: 
     assert (wanted[:, :128].amax(-1) - chosen).max() < 0.15
 
 
+def test_layers_whose_inputs_are_no_groups_of_128_may_be_real(tmp_path: Path) -> None:
+    with binary(model := language_model(intermediate_size=200), adaste.ChannelMean()), torch.no_grad():
+        adaste.export_gguf(model, None, tmp_path / "model.gguf", float_layers="*.down_proj")
+        tokens, found = continued(tmp_path / "model.gguf", PROMPT, 16)
+        logits = model(input_ids=torch.tensor([PROMPT + tokens])).logits[0, len(PROMPT) - 1 : -1]
+    assert (logits.log_softmax(-1)[range(16), tokens] - found).abs().max() < 0.15
+
+
 def test_the_example_continues_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "examples")
     tokenizer = byte_level_tokenizer()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adaste._util.checks import add_article, require, suggest
@@ -183,7 +183,20 @@ def warn_of_lost(parameters: Iterable[tuple[Part, Estimator]]) -> None:
         warn_user(
             f"others than the optimizer have changed {names[0]}{more}, as model.load_state_dict does: this is "
             "lost, for the optimizer writes all weights anew from its latents. Load a network before its optimizer is "
-            "made, or load the optimizer's own state after it"
+            "made. To go back to an earlier state, as that of the best epoch, load both: keep copies of "
+            "model.state_dict() and optimizer.state_dict() of the same step"
+        )
+
+
+def check_own(model: nn.Module, parameters: Iterable[Part]) -> None:
+    """Raise ValueError if a model holds none of the weights of an optimizer, whose `parameters` are given."""
+    held = {id(parameter) for parameter in model.parameters()}
+    if not any(id(each.parameter) in held for each in parameters):
+        raise ValueError(
+            f"this model shares no weight with the optimizer: the {len(held)} parameters of {type(model).__name__} are "
+            "others than those it trains, as those of a copy (copy.deepcopy, AveragedModel), or of a network whose "
+            "parameters were replaced after the optimizer was made (fully_shard). Give the one it was made for; a copy "
+            "can load that one's weights inside of the block"
         )
 
 

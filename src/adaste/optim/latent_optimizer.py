@@ -24,6 +24,7 @@ from adaste.optim.guards import (
     check_made,
     check_not_rounded,
     check_output_axes,
+    check_own,
     still_hold,
     warn_of_lost,
     warn_of_vectors,
@@ -280,8 +281,9 @@ class LatentOptimizer(Optimizer):
         afterwards.
 
         Args:
-            model: The network. Needed with `statistics_from`, and under FSDP2: it may still hold gathered weights of
-                before, and must be told to forget them.
+            model: The network the optimizer was made for, wrapped or not, or a part of it; no copy. Needed with
+                `statistics_from`, and under FSDP2: it may still hold gathered weights of before, and must be told to
+                forget them.
             statistics_from: Batches as the network is trained with, augmented if they are.
             forward: Called with a batch instead of the model, see `adaste.reestimate_norms`.
             most: The number of batches that are drawn at most, 50 by default.
@@ -290,10 +292,12 @@ class LatentOptimizer(Optimizer):
             Nothing; use it in a `with` statement.
 
         Raises:
-            ValueError: If `statistics_from` is given without a model, or `adaste.reestimate_norms` raises.
+            ValueError: If the model holds none of the optimizer's weights, if `statistics_from` is given without a
+                model, or if `adaste.reestimate_norms` raises.
             NonFiniteGradientError: If an earlier step on a GPU met a gradient that is not finite.
         """
         estimation: AbstractContextManager[None] = nullcontext()
+        self._check_own(model)
         if statistics_from is None:
             self._warn_of_old_statistics(model)
         elif model is None:
@@ -303,8 +307,8 @@ class LatentOptimizer(Optimizer):
             )
         else:
             estimation = reestimate_norms(model, statistics_from, forward=forward, most=most)
-            self._reestimated_at = self.steps
-        kept, nested = self._kept_weights(model), self._rounded
+            self._warned_of_statistics = False  # they are put back afterwards: who leaves the batches out is told
+        kept, nested = self._kept_weights(), self._rounded
         try:
             self._round_weights()
             with estimation:
@@ -447,7 +451,6 @@ class LatentOptimizer(Optimizer):
         self._writes = WriteTracker()
         self._rates: dict[int, Tensor] = {}
         self._rounded = False
-        self._reestimated_at = 0
         self._warned_of_statistics = False
 
     def _parameters(self) -> list[Part]:
@@ -463,9 +466,16 @@ class LatentOptimizer(Optimizer):
             yield parameter, parameter.specialise(estimator)
 
     @disable_dynamo
+    def _check_own(self, model: nn.Module | None) -> None:
+        """Raise ValueError if a model holds none of the weights."""
+        if model is not None:
+            forget_gathered(model)  # those it holds meanwhile are others
+            check_own(model, self._parameters())
+
+    @disable_dynamo
     def _warn_of_old_statistics(self, model: nn.Module | None) -> None:
         """Warn once that running statistics of BatchNorm are not those of the rounded weights."""
-        if model is None or self._rounded or self._warned_of_statistics or self.steps == self._reestimated_at:
+        if model is None or self._rounded or self._warned_of_statistics or not self.steps:
             return
         if norms_in_use(model) and any(group["estimator"].binary for group in self.param_groups):
             self._warned_of_statistics = True
@@ -478,10 +488,9 @@ class LatentOptimizer(Optimizer):
 
     @disable_dynamo
     @torch.no_grad()
-    def _kept_weights(self, model: nn.Module | None) -> list[tuple[Part, Tensor]]:
+    def _kept_weights(self) -> list[tuple[Part, Tensor]]:
         """Return all weights with copies of them, before others are written for a while."""
         self.check_gradients()
-        forget_gathered(model)
         parameters = self._parameters()
         if not self._rounded:
             warn_of_lost(self._with_estimators(self._writes.by_others(parameters)))

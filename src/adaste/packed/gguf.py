@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from adaste._util.checks import list_names, matches, no_match
 from adaste._util.files import write_atomically
@@ -107,14 +108,14 @@ def export_gguf(
     trains with such numbers, others are rounded. Norms and biases are F32. Under FSDP2 all ranks must call it.
 
     Args:
-        model: The network, with the weights that it is to have in the file.
+        model: The network, with the weights that it is to have in the file; it may be compiled, or wrapped by DDP.
         tokenizer: A fast tokenizer of transformers (byte-level BPE, or SentencePiece's BPE with bytes as fallback). Or
             the characters that the tokens stand for, in ASCII and in order; the model needs one more token for the end
             of a text. Or None, where the tokens are bytes, and token 256, if the model has it, the end.
         path: The file to write; its name ends in `.gguf`.
-        float_layers: Patterns of names of linear layers, or of their weights, that are to be real: others are named in
-            a warning.
-        real: The type of embeddings and of layers that are not binary.
+        float_layers: Patterns of names of linear layers, or of their weights, that are to be real in the file, also if
+            they are binary. Others that are not binary are named in a warning.
+        real: The type of embeddings and of real layers.
         name: The model's name for readers of the file; that of the file by default.
 
     Raises:
@@ -131,10 +132,10 @@ def export_gguf(
         raise ValueError(f"the name of a GGUF file must end in .gguf, got {path}")
     if real not in ("F16", "F32"):
         raise ValueError(f"real must be 'F16' or 'F32', got {real!r}")
-    network: Any = getattr(model, "_orig_mod", model)  # what torch.compile has wrapped
+    network = _unwrapped(model)
     architecture = _architecture_of(network)
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
-    tensors = [*_rope_factors(network), *_tensors(network, architecture, patterns, real)]
+    tensors = _tensors(network, architecture, patterns, real)
     vocabulary = vocabulary_of(tokenizer, network.config.vocab_size)
 
     writer = gguf.GGUFWriter(None, architecture.name)
@@ -163,6 +164,18 @@ def pack_q1_0(weight: Array) -> NDArray[np.uint8]:
     scales = np.abs(groups[..., :1]).astype("<f2")
     bits = np.packbits(groups > 0, axis=-1, bitorder="little")
     return np.concatenate([scales.view(np.uint8), bits], axis=-1).reshape(len(weight), -1)
+
+
+def _unwrapped(model: nn.Module) -> Any:
+    """Return the network that torch.compile, DDP and DataParallel have wrapped."""
+    network: Any = model
+    while True:
+        if hasattr(network, "_orig_mod"):
+            network = network._orig_mod
+        elif isinstance(network, DistributedDataParallel | DataParallel):
+            network = network.module
+        else:
+            return network
 
 
 def _architecture_of(model: nn.Module) -> Architecture:
@@ -207,7 +220,8 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
     """Return all parameters as the file has them; raise ValueError that lists all that it cannot have."""
     parameters = dict(model.named_parameters())
     _check_patterns(patterns, list(parameters))
-    made, problems, soft = [], [], []
+    made, soft = list(_rope_factors(model)), []
+    problems = [problem for tensor in made if (problem := _not_finite(tensor.name, tensor.values))]
     for name, parameter in parameters.items():
         layer, _, role = name.rpartition(".")
         block, known = _place(layer)
@@ -216,15 +230,18 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
             continue
         whole = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter  # one in shards is gathered
         values = whole.detach().to("cpu", torch.float32).numpy()
+        if problem := _not_finite(name, values):
+            problems.append(problem)
+            continue
         if architecture.interleaved and known in ("attn_q", "attn_k"):
             config = model.config
             values = _interleave(values, config.num_attention_heads if known == "attn_q" else _kv_heads(config))
         kind = "F32" if values.ndim == 1 else real
-        if known in _LINEAR and role == "weight":
+        if known in _LINEAR and role == "weight" and not any(matches(pattern, name) for pattern in patterns):
             if not _is_binary(values):
                 soft.append(name)
             elif problem := _lacks(values):
-                problems.append(f"{name} is binary, but {problem}")
+                problems.append(f"{name} is binary, but {problem}, or name it in float_layers: it becomes {real}")
                 continue
             else:
                 values, kind = pack_q1_0(values), "Q1_0"
@@ -233,8 +250,19 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
         made.append(_Tensor(f"{block}{known}.{role}", values, kind))
     if problems:
         raise ValueError("\n  ".join(["this model cannot be written as GGUF:", *problems]))
-    _warn_of_real(soft, patterns, real)
+    _warn_of_real(soft, real)
     return made
+
+
+def _not_finite(name: str, values: Array) -> str:
+    """Return what is wrong with values that are NaN or infinite in float32; an empty text where there are none."""
+    count = values.size - np.count_nonzero(np.isfinite(values))
+    if not count:
+        return ""
+    return (
+        f"{name} has {count} NaN or infinite values of {values.size}: load a state of before they arose, and look at "
+        "the loss and the learning rate"
+    )
 
 
 def _place(layer: str) -> tuple[str, str | None]:
@@ -267,7 +295,7 @@ def _lacks(values: Array) -> str:
     if values.shape[1] % GROUP:
         return (
             f"has {values.shape[1]} inputs, which is no multiple of {GROUP} as Q1_0 needs it: choose hidden_size, "
-            "intermediate_size and num_attention_heads * head_dim so, or keep this layer real"
+            "intermediate_size and num_attention_heads * head_dim so"
         )
     sizes = np.abs(values[:, ::GROUP])
     with np.errstate(over="ignore"):
@@ -283,8 +311,9 @@ def _lacks(values: Array) -> str:
 def _to_half(name: str, values: Array, problems: list[str]) -> Array:
     with np.errstate(over="ignore"):
         half = values.astype(np.float16)
-    if not np.array_equal(np.isfinite(half), np.isfinite(values)):
-        problems.append(f"{name} has values up to {np.abs(values).max():.3g}, too large for float16: give real='F32'")
+    fault = "large" if not np.isfinite(half).all() else "small" if values.any() and not half.any() else ""
+    if fault:
+        problems.append(f"{name} has values up to {np.abs(values).max():.3g}, too {fault} for float16: give real='F32'")
     return half
 
 
@@ -294,11 +323,10 @@ def _check_patterns(patterns: tuple[str, ...], names: list[str]) -> None:
             raise no_match("float_layers", pattern, names)
 
 
-def _warn_of_real(soft: list[str], patterns: tuple[str, ...], real: str) -> None:
-    unexpected = [name for name in soft if not any(matches(pattern, name) for pattern in patterns)]
-    if unexpected:
+def _warn_of_real(soft: list[str], real: str) -> None:
+    if soft:
         warn_user(
-            f"not binary in groups of {GROUP} inputs, and written as {real}: {list_names(unexpected)}. Export inside "
+            f"not binary in groups of {GROUP} inputs, and written as {real}: {list_names(soft)}. Export inside "
             f"`with optimizer.binarized(model):`, with a scale per layer, output or {GROUP} inputs. Layers that are to "
             "be real can be named in float_layers"
         )
