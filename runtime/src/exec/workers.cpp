@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "exec/cores.h"
+#include "exec/placement.h"
 #include "exec/profile.h"
 
 namespace adaste {
@@ -81,19 +82,24 @@ class Wait {
 // Where one thread sleeps until another wakes it.
 class Bed {
  public:
-  // Unless `done` already; it is looked at when who wakes can see that someone sleeps.
-  template <class Done>
-  void sleep(const Done& done) {
+  // Unless `done` already; it is looked at when who wakes can see that someone sleeps. Calls awake() at the end.
+  template <class Done, class Awake>
+  void sleep(const Done& done, const Awake& awake) {
     std::unique_lock<std::mutex> lock(mutex_);
     asleep_ = true;
     woken_.wait(lock, done);
     asleep_ = false;
+    awake();
   }
 
-  // To be called after what is waited for was done.
-  void wake() {
+  // To be called after what is waited for was done. Calls before() where someone sleeps.
+  template <class Before>
+  void wake(const Before& before) {
     if (!asleep_) return;
-    { const std::scoped_lock lock(mutex_); }  // not between a look and the sleep
+    {
+      const std::scoped_lock lock(mutex_);  // not between a look and the sleep
+      if (asleep_) before();
+    }
     woken_.notify_one();
   }
 
@@ -136,6 +142,8 @@ struct alignas(apart) Workers::Team {
 
 struct alignas(apart) Workers::Helper {
   Bed bed;
+  Placement placement;
+  std::atomic<int> processor{-1};  // where it slept last
   std::thread thread;
 };
 
@@ -162,7 +170,7 @@ struct Workers::Pool {
 
   void dismiss() {
     stop = true;
-    for (Helper& each : helpers) each.bed.wake();
+    for (Helper& each : helpers) each.bed.wake([] {});
     for (Helper& each : helpers)
       if (each.thread.joinable()) each.thread.join();
   }
@@ -180,7 +188,21 @@ struct Workers::Pool {
   // Whoever has work wakes two others, so that a call does not pay for waking all.
   void wake_next(int number) {
     for (int next = 2 * number + 1; next <= 2 * number + 2 && next < threads; ++next)
-      if (may_help(next)) helper(next).bed.wake();
+      if (may_help(next)) helper(next).bed.wake([&] { place(next, number); });
+  }
+
+  // Not where `waker` is, and if possible not where the others are.
+  void place(int number, int waker) {
+    if (crowded) return;
+    const int here = current_processor();
+    if (waker == 0) caller_processor = here;
+    Placement& placement = helper(number).placement;
+    placement.begin();
+    placement.avoid(here);
+    placement.avoid(caller_processor);
+    for (int other = 1; other < threads; ++other)
+      if (other != number) placement.avoid(helper(other).processor);
+    placement.finish();
   }
 
   // Takes tasks of one team after the other; false where there were none.
@@ -194,17 +216,24 @@ struct Workers::Pool {
       if (count == 0) continue;
       found = true;
       team.ended += count;
-      team.caller.wake();
+      team.caller.wake([] {});
     }
     return found;
   }
 
+  void sleep(int number) {
+    Helper& self = helper(number);
+    self.processor = current_processor();
+    self.bed.sleep([&] { return stop || has_work(number); }, [&] { self.placement.release(); });
+  }
+
   void help(int number) {
+    helper(number).placement.attach();
     while (!stop) {
       Wait wait(crowded);
       while (!stop && !take_tasks(number)) {
         if (wait.goes_on()) continue;
-        helper(number).bed.sleep([&] { return stop || has_work(number); });
+        sleep(number);
         break;
       }
     }
@@ -217,6 +246,7 @@ struct Workers::Pool {
   std::vector<Helper> helpers;
   alignas(apart) std::atomic<uint64_t> busy{0};  // a bit for every turn that has begun
   std::atomic<int> callers{0};                   // their number
+  std::atomic<int> caller_processor{-1};         // where one was when it woke a helper
   alignas(apart) std::condition_variable turn_ended;
   int alone = 0;  // turns without company that have begun or wait
 };
@@ -290,7 +320,7 @@ void Workers::Turn::share(const Job& job, int count) {
   const int mine = team.work(0, [](uint64_t) {});
   const auto all_ended = [&] { return team.ended == count - mine; };
   for (Wait wait(pool.crowded); !all_ended();)
-    if (!wait.goes_on()) return team.caller.sleep(all_ended);
+    if (!wait.goes_on()) return team.caller.sleep(all_ended, [] {});
 }
 
 struct Lock::System {
