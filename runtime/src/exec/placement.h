@@ -2,8 +2,8 @@
 //
 // Linux takes an idle processor of a virtual machine for a busy one while the hypervisor has it. Then it wakes a thread
 // on the processor of the one that wakes it, behind which the thread waits for milliseconds, until the scheduler moves
-// it. So whoever wakes a thread says where not. Once awake, the thread may use all its processors again. On other systems
-// this does nothing.
+// it. So whoever wakes a thread says where not. Once awake, the thread may use all its processors again. On other
+// systems this does nothing.
 #pragma once
 
 #if defined(__linux__)
