@@ -2,7 +2,8 @@
 # Builds the fuzzers with AddressSanitizer and UndefinedBehaviorSanitizer and runs them:
 #     runtime/fuzz/run.sh COUNT [FIRST_SEED [SANITIZERS = address,undefined]]
 # COUNT mutated files, a tenth as many random shapes for every kernel, a hundredth as many networks with many callers
-# each, and a tenth as many with mutated calls of the C interface. Allocations beyond 256 MB are failures too.
+# each, a tenth as many with mutated calls of the C interface, and a tenth as many teams of threads. Allocations beyond
+# 256 MB are failures too.
 # With `thread` for SANITIZERS it is ThreadSanitizer that looks on, and no allocation is too large.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,3 +20,4 @@ export UBSAN_OPTIONS=print_stacktrace=1
 "$build/fuzz_kernels" $((count / 10)) "$first"
 "$build/fuzz_callers" $((count / 100)) "$first"
 "$build/fuzz_tensors" $((count / 10)) "$first"
+"$build/fuzz_workers" $((count / 10)) "$first"

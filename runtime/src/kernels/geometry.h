@@ -108,7 +108,7 @@ struct Units {
 };
 
 // Pieces of a task must be long enough to hide what a task costs: about this many multiply-adds.
-constexpr ptrdiff_t task_work = ptrdiff_t{1} << 21;
+constexpr ptrdiff_t task_work = ptrdiff_t{1} << 19;
 
 // How many tasks `blocks` blocks of `work` multiply-adds each should make.
 inline int task_count(ptrdiff_t blocks, ptrdiff_t work) {

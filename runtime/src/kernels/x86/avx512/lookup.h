@@ -111,7 +111,7 @@ struct Pieces {
 constexpr ptrdiff_t table_cycles = 10;      // to build one
 constexpr ptrdiff_t weight_bytes_cycle = 16;  // weights that come from the third cache in a cycle
 constexpr ptrdiff_t task_cycles = 3000;     // to hand out a task and to wait for the last one
-constexpr ptrdiff_t shared_cycles = 20000;  // less is not worth to share
+constexpr ptrdiff_t shared_cycles = 8000;   // less is not worth to share
 
 template <class Lookup>
 ptrdiff_t piece_cycles(const ConvShape& shape, const Windows& windows, const Pieces& pieces) {
