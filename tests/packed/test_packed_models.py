@@ -427,6 +427,25 @@ def test_an_example_that_is_no_batch_of_images_is_refused(example, found: str) -
         adaste.pack(nn.Flatten(), example)
 
 
+@pytest.mark.parametrize("example", [torch.zeros(16), (torch.zeros(16),), {"x": torch.zeros(16)}])
+def test_a_single_input_without_a_batch_is_refused_before_anything_is_computed(example) -> None:
+    words = r"a dimension for the batch, the first one, got \(16,\) for (input|x): .* give example\.unsqueeze\(0\)"
+    with pytest.raises(ValueError, match=words):
+        adaste.pack(binarized(nn.Linear(16, 4)), example)
+
+
+def test_a_number_for_each_input_beside_a_map_is_a_batch() -> None:
+    class Timed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = binarized(nn.Linear(16, 4))
+
+        def forward(self, x: Tensor, time: Tensor) -> Tensor:
+            return self.layer(x) * time[:, None]
+
+    assert adaste.pack(Timed(), (torch.ones(2, 16), torch.ones(2)))
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_an_example_that_is_not_finite_is_refused(number: float) -> None:
     with pytest.raises(ValueError, match="example must hold finite numbers"):

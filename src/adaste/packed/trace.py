@@ -123,6 +123,11 @@ def name_inputs(model: nn.Module, example: Any) -> dict[str, Tensor]:
                 "example must be a tensor of images (n, channels, height, width), or other tensors with their batch "
                 f"first in a tuple or a dict, got {shown}"
             )
+        if len(named) == 1 and value.is_floating_point() and value.dim() == 1:
+            raise ValueError(
+                f"example must have a dimension for the batch, the first one, got {tuple(value.shape)} for {name}: if "
+                "it is one input, give example.unsqueeze(0), a batch of one"
+            )
         if value.is_floating_point() and not value.isfinite().all():
             raise ValueError(f"example must hold finite numbers, got NaN or infinite ones in {name}")
     if not named or len({len(value) for value in named.values()}) > 1:
