@@ -22,7 +22,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
-from adaste.packed.aten import ADVICE, CALLS, CASTS, OF_TRUTH, SUPPORTED, TAKE_WHOLE
+from adaste.packed.aten import BRANCHES, CALLS, CASTS, OF_TRUTH, PLACES, SUPPORTED, TAKE_WHOLE, Nearest, find_nearest
 from adaste.packed.graph import (
     BATCH,
     INPUT,
@@ -201,7 +201,8 @@ def _export(network: nn.Module, inputs: tuple[Tensor, ...]) -> ExportedProgram:
     except Exception as error:  # whatever the code of a model does
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         line = _line("".join(traceback.format_tb(error.__traceback__)))
-        raise ValueError(f"torch.export could not follow the model{line}: {reason}") from error
+        advice = f". {BRANCHES.advice}" if reason.startswith("Could not guard on data-dependent") else ""
+        raise ValueError(f"torch.export could not follow the model{line}: {reason}{advice}") from error
 
 
 def _writes(program: ExportedProgram) -> bool:
@@ -212,12 +213,12 @@ def _writes(program: ExportedProgram) -> bool:
 
 @dataclass(frozen=True)
 class _Refusal:
-    """An operation that cannot be packed: where it is, what is wrong with it (with it and others), what to do."""
+    """An operation that cannot be packed: where it is, what is wrong with it (with it and others), what is nearest."""
 
     place: str
     one: str
     many: str
-    advice: str
+    nearest: Nearest | None
 
 
 class _Translator:
@@ -274,7 +275,7 @@ class _Translator:
             return tree_map(lambda made: Constant(made, f"what {_layer(node)} computes"), result)
         if node.target not in CALLS:
             what = f"{node.target}, which has no place in the file"
-            return self._refuse(node, f" computes {what}", f" compute {what}", ADVICE.get(node.target, SUPPORTED))
+            return self._refuse(node, f" computes {what}", f" compute {what}")
         if any(isinstance(leaf, Misfit) for leaf in tree_leaves((arguments, named))):
             return self._stand_in(node)  # that there is one was told before
         try:
@@ -310,12 +311,12 @@ class _Translator:
             return results
         if results[place] is None:
             what = f"result {place} of {node.args[0]}, which has no place in the file"
-            return self._refuse(node, f" uses {what}", f" use {what}")
+            return self._refuse(node, f" uses {what}", f" use {what}", PLACES)
         return results[place]
 
-    def _refuse(self, node: fx.Node, one: str, many: str, advice: str = SUPPORTED) -> Any:
+    def _refuse(self, node: fx.Node, one: str, many: str, nearest: Nearest | None = None) -> Any:
         """Remember that an operation cannot be packed, and return what stands for its results."""
-        self._refused.append(_Refusal(_place(node), one, many, advice))
+        self._refused.append(_Refusal(_place(node), one, many, nearest or find_nearest(node.target)))
         return self._stand_in(node)
 
     def _stand_in(self, node: fx.Node) -> Any:
@@ -339,7 +340,8 @@ def _describe(refused: Sequence[_Refusal]) -> str:
     for many, alike in lines.items():
         places = list(dict.fromkeys(refusal.place for refusal in alike))
         said.append(places[0] + alike[0].one if len(places) == 1 else ", ".join(places) + many)
-    advice = ". ".join(dict.fromkeys(refusal.advice for refusal in refused))
+    rows = dict.fromkeys(refusal.nearest for refusal in refused)
+    advice = ". ".join([SUPPORTED, *(row.advice for row in rows if row is not None)])
     return (
         f"{said[0]}. {advice}"
         if len(said) == 1
