@@ -7,15 +7,17 @@ inputs become nodes, by the table in `aten.py`; all others, whatever they are, a
 import copy
 import inspect
 import itertools
+import logging
 import operator
 import re
+import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import torch
 from torch import Tensor, fx, nn
@@ -193,8 +195,7 @@ def _tensors(name: str, output: Any) -> Iterator[tuple[str, Tensor]]:
 
 def _export(network: nn.Module, inputs: tuple[Tensor, ...]) -> ExportedProgram:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # torch's, about itself
+        with _quiet():
             program = torch.export.export(network, inputs, strict=False)
             # With an empty table it only removes side effects: what is written in place becomes a value of its own.
             return program.run_decompositions({}) if _writes(program) else program
@@ -203,6 +204,37 @@ def _export(network: nn.Module, inputs: tuple[Tensor, ...]) -> ExportedProgram:
         line = _line("".join(traceback.format_tb(error.__traceback__)))
         advice = f". {BRANCHES.advice}" if reason.startswith("Could not guard on data-dependent") else ""
         raise ValueError(f"torch.export could not follow the model{line}: {reason}{advice}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what torch logs, prints and warns of while it follows a model, of which an error tells the reason.
+
+    What a model itself warns of comes through: it has run before.
+    """
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)  # those below that have a level of their own, as from TORCH_LOGS, keep it
+    try:
+        with warnings.catch_warnings(), redirect_stderr(cast("TextIO", _WithoutExport(sys.stderr))):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+class _WithoutExport:
+    """A stream as it is, but for what torch.export writes: its graph of a model that it cannot follow."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        by_export = sys._getframe(1).f_globals.get("__name__", "").startswith("torch.export")
+        return len(text) if by_export else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _writes(program: ExportedProgram) -> bool:
