@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from adaste_runtime import __version__
 from adaste_runtime.bench import latencies, report, summary
-from adaste_runtime.network import Network, load
+from adaste_runtime.network import Network, load, located
 from adaste_runtime.pictures import read_images
 
 BAR = 30
@@ -25,8 +25,8 @@ TOP = 5
 NAMED = 10
 """Classes that a description names."""
 
-WRONG = (ValueError, OSError, MemoryError)
-"""What is said in a line: of files and options, not of errors in this program."""
+WRONG = (ValueError, OSError, MemoryError, ImportError)
+"""What is said in a line: of files, options and packages that are missing, not of errors in this program."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> bool:
     """Print what is asked for; whether all images could be used."""
+    options.model = Path(located(options.model))
     network = load(options.model, _checked_threads(options.threads), options.int8)
     if options.describe or options.bench:
         if options.images:
@@ -61,7 +62,7 @@ def _run(options: argparse.Namespace) -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="adaste-run", description="Run a packed network with one-bit weights.")
     parser.add_argument("--version", action="version", version=f"adaste-run {__version__}")
-    parser.add_argument("model", type=Path, help="a packed file (.safetensors)")
+    parser.add_argument("model", help="a packed file (.safetensors), or zoo:NAME, a network of adaste-zoo")
     parser.add_argument("images", type=Path, nargs="*", help="pictures, or .npy arrays as a network takes them")
     parser.add_argument("--threads", type=int, help="how many threads share the work (default: one on each core)")
     parser.add_argument("--int8", action="store_true", help="8-bit activations")
