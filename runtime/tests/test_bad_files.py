@@ -266,6 +266,13 @@ def test_the_network_of_a_run_is_called_a_checkpoint(tmp_path):
     refused(tmp_path, long_header(json.dumps(other).encode()) + b"\0\0", "its __metadata__ lacks the key 'adaste'")
 
 
+def test_packed_weights_are_called_that(tmp_path):
+    words = r"these are the packed weights of a model \(adaste\.save_packed\), .*load_into\(model, path\) reads them"
+    for facts in ('{"format":"adaste-state","version":1}', '{"version":1,"format":"adaste-state"}'):
+        refused(tmp_path, with_header(lambda header, facts=facts: header["__metadata__"].update(adaste=facts)), words)
+    assert adaste_runtime.load_bytes(described(recipe='"format":"adaste-state"'))
+
+
 @pytest.mark.parametrize("letter", ["\x1b", "\n", "\0", "\x7f", "\x85", "\u202e", "\u2028", "\ufeff"])
 def test_messages_escape_what_a_file_says(tmp_path, letter):
     for content in (

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from torch import nn
 
 import adaste
 from adaste._util.files import BEGINNINGS
@@ -19,6 +20,7 @@ from support.packed_networks import (
     OTHER_FORMS,
     RandomGraph,
     assert_same,
+    binarized,
     computed,
     images_for,
     in_another_form,
@@ -83,6 +85,17 @@ def test_the_runtime_calls_a_file_of_another_kind_the_same(begin: bytes) -> None
     with pytest.raises(ValueError, match="not a safetensors file") as of_the_runtime:
         runtime.load_bytes(content)
     assert str(of_the_runtime.value) == str(ours.value)
+
+
+def test_packed_weights_are_called_the_same(tmp_path: Path) -> None:
+    model, path = binarized(nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5))), tmp_path / "m.safetensors"
+    adaste.save_packed(model, path)
+    said = []
+    for load in (adaste.load_packed, runtime.load):
+        with pytest.raises(ValueError, match="these are the packed weights of a model") as caught:
+            load(path)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
 
 
 def test_the_network_of_a_run_is_called_the_same_and_facts_of_a_file_are(tmp_path: Path) -> None:

@@ -380,11 +380,11 @@ def line_of(model: type[nn.Module]) -> str:
         ([Places()], rf"the Places at '1' {line_of(Places)} uses result 1 of max"),
         (
             [nn.LogSoftmax(1)],
-            r"the LogSoftmax at '1' computes aten\.log_softmax.* Leave out a log_softmax at the end: .* gives logits",
+            r"the LogSoftmax at '1' computes aten\.log_softmax.* Instead of `log_softmax`, `logsumexp`, use the logits",
         ),
-        ([nn.ReLU(inplace=True), nn.LogSoftmax(1)], "Leave out a log_softmax at the end"),
-        ([Function(lambda x: F.log_softmax(x.flatten(1), -1))], "Leave out a log_softmax at the end"),
-        ([Branching()], rf"torch.export could not follow the model {line_of(Branching)}: "),
+        ([nn.ReLU(inplace=True), nn.LogSoftmax(1)], "use the logits, and `log_softmax` of the outputs$"),
+        ([Function(lambda x: F.log_softmax(x.flatten(1), -1))], "use the logits, and `log_softmax` of the outputs$"),
+        ([Branching()], rf"torch.export could not follow the model {line_of(Branching)}: .*, use `torch\.where`$"),
         ([Words()], "must give a tensor"),
         ([Noise()], r"would not compute what the model does: .* is allowed\. Models that were not trained"),
         ([Nothing()], "does not depend on the image"),
@@ -425,6 +425,25 @@ def test_wrong_options_are_refused(options: dict, words: str) -> None:
 def test_an_example_that_is_no_batch_of_images_is_refused(example, found: str) -> None:
     with pytest.raises(ValueError, match=rf"example must be a tensor of images .*, got {found}$"):
         adaste.pack(nn.Flatten(), example)
+
+
+@pytest.mark.parametrize("example", [torch.zeros(16), (torch.zeros(16),), {"x": torch.zeros(16)}])
+def test_a_single_input_without_a_batch_is_refused_before_anything_is_computed(example) -> None:
+    words = r"a dimension for the batch, the first one, got \(16,\) for (input|x): .* give example\.unsqueeze\(0\)"
+    with pytest.raises(ValueError, match=words):
+        adaste.pack(binarized(nn.Linear(16, 4)), example)
+
+
+def test_a_number_for_each_input_beside_a_map_is_a_batch() -> None:
+    class Timed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = binarized(nn.Linear(16, 4))
+
+        def forward(self, x: Tensor, time: Tensor) -> Tensor:
+            return self.layer(x) * time[:, None]
+
+    assert adaste.pack(Timed(), (torch.ones(2, 16), torch.ones(2)))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
@@ -468,7 +487,8 @@ def test_all_layers_that_cannot_be_packed_are_listed_at_once() -> None:
         "the Softshrink at '4' computes aten.softshrink.default, which has no place in the file",
         "the LogSoftmax at '8' computes aten.log_softmax.int, which has no place in the file",
     ]
-    assert advice.startswith("A packed network may have convolutions") and "Leave out a log_softmax" in advice
+    assert advice.startswith("A packed network may have convolutions")
+    assert advice.index("dilated max pools") < advice.index("Instead of `log_softmax`")
 
 
 def test_what_only_follows_from_a_layer_that_cannot_be_packed_is_not_listed() -> None:

@@ -141,6 +141,41 @@ def test_a_damaged_file_is_refused(damage: str, tmp_path: Path) -> None:
         adaste.load_into(made(), path)
 
 
+def test_a_packed_network_is_called_one_and_the_function_that_reads_it_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    adaste.pack(binarized(nn.Sequential(nn.Flatten(), nn.Linear(16, 6))), torch.ones(1, 1, 4, 4), path=path)
+    with pytest.raises(ValueError) as caught:
+        adaste.load_into(made(), path)
+    assert str(caught.value) == (
+        f"{path}: this is a packed network (adaste.pack), not the weights of a model: adaste.load_packed(path) reads it"
+    )
+
+
+def test_packed_weights_are_called_that_and_the_function_that_reads_them_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    for model in (made(), binarized(nn.Sequential(nn.Linear(40, 6)))):  # with tensors of other types, and without
+        adaste.save_packed(model, path)
+        with pytest.raises(ValueError) as caught:
+            adaste.load_packed(path)
+        assert str(caught.value) == (
+            f"{path}: these are the packed weights of a model (adaste.save_packed), not a network: "
+            "adaste.load_into(model, path) reads them, adaste.pack writes a network"
+        )
+
+
+def test_packed_weights_are_called_that_whoever_wrote_them(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    adaste.save_packed(made(), path)
+    path.write_bytes(changed(path.read_bytes(), lambda facts: facts.update(format=facts.pop("format"))))
+    with pytest.raises(ValueError, match="these are the packed weights of a model"):
+        adaste.load_packed(path)
+
+
+def test_a_file_that_is_not_there_is_missing_in_words(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nothing: there is no such file; adaste\.save_packed writes one$"):
+        adaste.load_into(made(), tmp_path / "nothing")
+
+
 def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     adaste.save_packed(binarized(nn.Sequential(nn.Linear(40, 6)), "channel"), path)

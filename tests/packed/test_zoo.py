@@ -101,6 +101,12 @@ def test_where_the_package_is_missing_it_is_said_how_to_install_it(monkeypatch: 
         adaste.load_packed(f"zoo:{DIGITS}")
 
 
+def test_a_file_that_is_not_there_is_missing_in_words(tmp_path: Path) -> None:
+    words = r'nothing: there is no such file; adaste\.pack and `adaste export` write one, "zoo:NAME" is one of the'
+    with pytest.raises(FileNotFoundError, match=words):
+        adaste.load_packed(tmp_path / "nothing")
+
+
 def test_the_zoo_is_listed_without_the_runtime_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from adaste_runtime import __version__
 from adaste_runtime.bench import latencies, report, summary
-from adaste_runtime.network import Network, load
+from adaste_runtime.network import Network, load, located
 from adaste_runtime.pictures import read_images
 
 BAR = 30
@@ -24,33 +25,44 @@ TOP = 5
 NAMED = 10
 """Classes that a description names."""
 
-WRONG = (ValueError, OSError, MemoryError)
-"""What is said in a line: of files and options, not of errors in this program."""
+WRONG = (ValueError, OSError, MemoryError, ImportError)
+"""What is said in a line: of files, options and packages that are missing, not of errors in this program."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, run, print; 2 where something is wrong, if only with one of the images."""
+    """Parse, run, print; 2 where something is wrong, if only with one of the images; 141 where nobody reads."""
     options = _parser().parse_intermixed_args(arguments)  # options may stand between the model and the pictures
     try:
-        network = load(options.model, options.threads, options.int8)
-        if options.describe or options.bench:
-            if options.images:
-                raise ValueError("--describe and --bench take no images: leave them out, or the option")
-            print(_described(network, options) if options.describe else _timed(network, options))
-            return 0
-        if not options.images:
-            raise ValueError("name at least one image, or --bench or --describe")
-        show = _show_json if options.json else _show
-        return 0 if _show_all(network, options.images, _checked_top(options.top, network.outputs), show) else 2
+        complete = _run(options)
+        sys.stdout.flush()
+        return 0 if complete else 2
+    except BrokenPipeError:  # the reader of the output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except WRONG as error:
         _complain(error)
         return 2
 
 
+def _run(options: argparse.Namespace) -> bool:
+    """Print what is asked for; whether all images could be used."""
+    options.model = Path(located(options.model))
+    network = load(options.model, _checked_threads(options.threads), options.int8)
+    if options.describe or options.bench:
+        if options.images:
+            raise ValueError("--describe and --bench take no images: leave them out, or the option")
+        print(_described(network, options) if options.describe else _timed(network, options))
+        return True
+    if not options.images:
+        raise ValueError("name at least one image, or --bench or --describe")
+    show = _show_json if options.json else _show
+    return _show_all(network, options.images, _checked_top(options.top, network.outputs), show)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="adaste-run", description="Run a packed network with one-bit weights.")
     parser.add_argument("--version", action="version", version=f"adaste-run {__version__}")
-    parser.add_argument("model", type=Path, help="a packed file (.safetensors)")
+    parser.add_argument("model", help="a packed file (.safetensors), or zoo:NAME, a network of adaste-zoo")
     parser.add_argument("images", type=Path, nargs="*", help="pictures, or .npy arrays as a network takes them")
     parser.add_argument("--threads", type=int, help="how many threads share the work (default: one on each core)")
     parser.add_argument("--int8", action="store_true", help="8-bit activations")
@@ -74,6 +86,12 @@ def _timed(network: Network, options: argparse.Namespace) -> str:
 def _described(network: Network, options: argparse.Namespace) -> str:
     facts = {"file": str(options.model), "bytes": options.model.stat().st_size, **network.describe()}
     return json.dumps(facts) if options.json else description(facts)
+
+
+def _checked_threads(threads: int | None) -> int | None:
+    if threads is not None and not 1 <= threads <= 1024:
+        raise ValueError(f"--threads must be 1 to 1024, or left out for one on each physical core, got {threads}")
+    return threads
 
 
 def _checked_top(top: int | None, classes: int) -> int:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+ZOO = "zoo:"
+"""What the name of a network of the zoo begins with, as in adaste.load_packed."""
+
+
 class Network:
     """A packed network. Made by `load` or `load_bytes`.
 
@@ -267,6 +271,7 @@ def _refuse_one_colour(images: NDArray[Any]) -> None:
 def load(path: str | os.PathLike[str], threads: int | None = None, int8: bool = False) -> Network:
     """The network in a packed file.
 
+    path:    the file; or "zoo:NAME", a network of the package adaste-zoo (an ImportError where that is missing).
     threads: how many share the work of a call, or of all calls at the same time; None: one on each physical core that
              this process may use (by its affinity and the quota of its control group). The outputs do not depend on it.
     int8:    layers with one-bit weights take 8-bit activations: faster on most processors, and no longer exact.
@@ -281,6 +286,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None, int8: bool = 
     if "\0" in place:
         raise ValueError(f"path must be text without NUL, got {place!r}")
     count = _checked_threads(threads)
+    place = located(place) if isinstance(path, str) else place
     try:
         return Network(_runtime.read_file(os.fsencode(place)), count, bool(int8))
     except ValueError as error:
@@ -297,8 +303,13 @@ def load_bytes(content: bytes | bytearray | memoryview, threads: int | None = No
     return Network(own, _checked_threads(threads), bool(int8))
 
 
+def located(name: str) -> str:
+    """The file of a name that is a path, or "zoo:NAME"."""
+    return zoo(name.removeprefix(ZOO)) if name.startswith(ZOO) else name
+
+
 def zoo(name: str) -> str:
-    """The file of a trained network, for `load`: adaste_runtime.load(adaste_runtime.zoo("digits-vgg-small")).
+    """The file of a trained network, which `load` reads; adaste_runtime.load("zoo:digits-vgg-small") does both.
 
     The networks are in a package of their own, adaste-zoo; an ImportError says so where it is not installed. An unknown
     name is a ValueError that lists the names.

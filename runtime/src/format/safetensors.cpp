@@ -115,8 +115,13 @@ void check_is_packed(const Json* metadata) {
   require(metadata != nullptr, "not a packed network: the header has no __metadata__");
   const Fields fields(*metadata, "__metadata__");
   require(fields.has("adaste"), "not a packed network: its __metadata__ lacks the key 'adaste'");
-  require(fields.has("crc32") || !is_of_run(fields.string("adaste")),
+  const std::string& description = fields.string("adaste");
+  require(fields.has("crc32") || !is_of_run(description),
           "this is a checkpoint of a run, not a packed network: use `adaste export` with the run's folder");
+  // In a text the quotes would be escaped. Not parsed: this would be the second time for every network.
+  require(description.find(R"("format":"adaste-state")") == std::string::npos,
+          "these are the packed weights of a model (adaste.save_packed), not a network: "
+          "adaste.load_into(model, path) reads them, adaste.pack writes a network");
 }
 
 std::string checked_description(const Json& metadata, const uint8_t* data, size_t size) {

@@ -31,7 +31,7 @@ ZOO_EXAMPLES = options.examples(
     "adaste zoo                  trained networks: accuracy, size, and milliseconds on this machine",
     "adaste zoo --seconds 5      measured for longer",
     "",
-    'In Python: adaste.load_packed("zoo:NAME"), adaste_runtime.load(adaste_runtime.zoo("NAME")).',
+    'In Python: adaste.load_packed("zoo:NAME"), adaste_runtime.load("zoo:NAME").',
 )
 
 CALIBRATION = 200

@@ -1,6 +1,7 @@
 """The table from operations of torch to functions that add their nodes."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -226,9 +227,90 @@ SUPPORTED = (
     "activations, pools and attention, Upsample (nearest, bilinear), sums, products, comparisons, means and maxima, "
     "and changes of shape that leave the inputs of a batch apart"
 )
+"""The end of a message about operations that cannot be packed, but for what is nearest to them."""
 
-_SOFTMAX = "Leave out a log_softmax at the end: a packed network gives logits, whose largest is at the same class"
-ADVICE: MappingProxyType[Any, str] = MappingProxyType(
-    {_aten.log_softmax.int: _SOFTMAX, _aten._log_softmax.default: _SOFTMAX}
+
+@dataclass(frozen=True)
+class Nearest:
+    """What cannot be packed, and the nearest thing that can: a row of the table in docs/deployment.md.
+
+    Args:
+        what: What is not possible.
+        nearest: The nearest thing that is.
+        operations: The names of operations, without the library's; one with a dot is a single overload.
+    """
+
+    what: str
+    nearest: str
+    operations: str = ""
+
+    @property
+    def advice(self) -> str:
+        """The row as a sentence, for the end of a message."""
+        return f"Instead of {self.what}, use {self.nearest}"
+
+
+PLACES = Nearest(
+    "sorting, `topk`, `argmax`, `nonzero`, non-maximum suppression, `grid_sample`, region pooling",
+    "a step behind the network's outputs",
+    "sort argsort msort topk kthvalue median mode quantile argmax argmin nonzero unique_dim _unique2 grid_sampler "
+    "affine_grid_generator nms roi_align roi_pool ps_roi_align ps_roi_pool",
 )
-"""The end of a message about operations that cannot be packed."""
+BRANCHES = Nearest("branches on values (`if tensor:`)", "`torch.where`")
+
+NEAREST: tuple[Nearest, ...] = (
+    Nearest(
+        "recurrent layers (RNN, LSTM, GRU)",
+        "`Conv1d` or attention",
+        "rnn_tanh rnn_relu lstm gru rnn_tanh_cell rnn_relu_cell lstm_cell gru_cell",
+    ),
+    Nearest(
+        "`log_softmax`, `logsumexp`",
+        "the logits, and `log_softmax` of the outputs",
+        "log_softmax _log_softmax logsumexp",
+    ),
+    PLACES,
+    Nearest(
+        "`gather` from computed values, indexing by computed places other than rows of a table, by more than one list, "
+        "or by lists that fall into more than 64 slices",
+        "slices, `where` with a comparison, or an embedding of computed places",
+        "gather index index_select take take_along_dim",
+    ),
+    Nearest("`unfold` and `fold` of maps with windows that overlap", "convolutions", "im2col col2im unfold"),
+    Nearest(
+        "a cumulative sum of more than 4,096 places, cumulative products, `einsum` of other than two tensors, Fourier "
+        "transforms",
+        "`matmul`",
+        "cumsum cumprod logcumsumexp einsum stft istft fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2 "
+        "fft_rfft2 fft_irfft2 fft_fftn fft_ifftn fft_rfftn fft_irfftn",
+    ),
+    Nearest(
+        "whole numbers from real ones (rounding), division without remainder, and whole numbers beyond 2^24, which "
+        "float32 does not hold",
+        "real numbers",
+        "round floor ceil trunc frac fmod remainder floor_divide div.Tensor_mode div.Scalar_mode",
+    ),
+    Nearest(
+        "three-dimensional convolutions, dilated max pools, bicubic or exact-nearest resizing",
+        "two-dimensional ones, `nearest` or `bilinear`",
+        "conv3d conv_transpose3d max_pool2d max_pool3d avg_pool3d adaptive_avg_pool3d adaptive_max_pool3d "
+        "upsample_bicubic2d upsample_trilinear3d upsample_nearest3d _upsample_nearest_exact1d "
+        "_upsample_nearest_exact2d",
+    ),
+    Nearest(
+        "BatchNorm without running statistics, random numbers",
+        "evaluation mode, with statistics",
+        "batch_norm rand_like randn_like bernoulli multinomial normal exponential",
+    ),
+    BRANCHES,
+    Nearest("computation in other types than float32", "the model as `model.float()`", "wrap_with_autocast"),
+)
+"""All rows of the table that are about operations."""
+
+_BY_NAME = {name: row for row in NEAREST for name in row.operations.split()}
+
+
+def find_nearest(operation: Any) -> Nearest | None:
+    """Return the row of the table for an operation of torch, or None if there is none."""
+    name = str(operation).partition(".")[2] or str(operation)  # "lstm.input" of aten.lstm.input
+    return _BY_NAME.get(name) or _BY_NAME.get(name.partition(".")[0])

@@ -17,10 +17,18 @@ from adaste._util.checks import suggest
 from adaste._util.serial import field_types
 from adaste.packed.graph import INPUT, LOGITS, Graph, Input, Output, Size
 from adaste.packed.nodes import OPERATIONS, Array, Node, Pair
-from adaste.packed.safetensors import check_text, read_container, shorten, strict_json, write_container
+from adaste.packed.safetensors import (
+    NETWORK,
+    check_text,
+    read_container,
+    read_file,
+    shorten,
+    strict_json,
+    write_container,
+)
 from adaste.packed.tensor_nodes import ALL_OPERATIONS, Sizes, Steps
 
-FORMAT, BIT_ORDER = "adaste-packed", "little"
+FORMAT, BIT_ORDER = NETWORK, "little"
 VERSIONS = (1, 2)
 
 TENSOR, OPTIONAL_TENSOR = Array, Array | None
@@ -166,8 +174,9 @@ def _plain(port: Input | Output, keys: tuple[str, ...]) -> dict[str, Any]:
 
 def read(path: str | Path) -> Graph:
     """Return the network in the file at `path`. Raise ValueError if anything is wrong with it."""
+    content = read_file(path, 'adaste.pack and `adaste export` write one, "zoo:NAME" is one of the package adaste-zoo')
     try:
-        return from_bytes(Path(path).read_bytes())
+        return from_bytes(content)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -10,6 +10,7 @@ import math
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -25,6 +26,22 @@ DTYPES: MappingProxyType[str, np.dtype[Any]] = MappingProxyType({"F32": np.dtype
 """Types of tensors by their name in the header, those first that are to be aligned."""
 
 TEXT, CHECKSUM = "adaste", "crc32"
+
+NETWORK, STATE = "adaste-packed", "adaste-state"
+"""The formats of texts: of a packed network, and of packed weights alone."""
+
+READERS: MappingProxyType[str, str] = MappingProxyType(
+    {
+        NETWORK: (
+            "this is a packed network (adaste.pack), not the weights of a model: adaste.load_packed(path) reads it"
+        ),
+        STATE: (
+            "these are the packed weights of a model (adaste.save_packed), not a network: "
+            "adaste.load_into(model, path) reads them, adaste.pack writes a network"
+        ),
+    }
+)
+"""What a file is, and what reads it, by the format of its text; runtime/src/format/safetensors.cpp says the same."""
 
 
 def write_container(text: str, tensors: Mapping[str, Array]) -> bytes:
@@ -45,6 +62,14 @@ def write_container(text: str, tensors: Mapping[str, Array]) -> bytes:
     if len(header) > LARGEST_HEADER:
         raise ValueError(f"the header of the file may have {LARGEST_HEADER} bytes, this one would have {len(header)}")
     return b"".join([struct.pack("<Q", len(header)), header, *parts])
+
+
+def read_file(path: str | Path, advice: str) -> bytes:
+    """Return the content of a file. Raise FileNotFoundError with advice if there is none."""
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: there is no such file; {advice}") from error
 
 
 def read_container(content: bytes) -> tuple[str, dict[str, Array]]:
@@ -101,16 +126,28 @@ def _metadata(found: Any) -> tuple[str, str]:
         )
     if not all(isinstance(value, str) for value in found.values()):
         raise ValueError(f"{TEXT!r} and {CHECKSUM!r} in __metadata__ must be texts, got {shorten(found)}")
+    refuse_format(found[TEXT], STATE)
     return found[TEXT], found[CHECKSUM]
 
 
 def _is_of_run(text: Any) -> bool:
     """Return whether a text is the metadata of a run's checkpoint."""
+    return isinstance(text, str) and "record" in _facts(text)
+
+
+def refuse_format(text: str, other: str) -> None:
+    """Raise ValueError if a text has the format `other`: it says what the file is, and which function reads it."""
+    if other in text and _facts(text).get("format") == other:  # no text is parsed without need
+        raise ValueError(READERS[other])
+
+
+def _facts(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text, an empty one if there is none."""
     try:
-        facts = strict_json(text, TEXT) if isinstance(text, str) else None
+        facts = strict_json(text, TEXT)
     except ValueError:
-        return False
-    return isinstance(facts, dict) and "record" in facts
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _tensors(entries: dict[str, Any], data: memoryview) -> dict[str, Array]:

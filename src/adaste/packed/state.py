@@ -22,9 +22,19 @@ from torch import Tensor, nn
 
 from adaste._util.files import file_kind, write_atomically
 from adaste.packed.nodes import pack_signs, row_bytes, unpack_signs
-from adaste.packed.safetensors import CHECKSUM, TEXT, check_text, shorten, strict_json
+from adaste.packed.safetensors import (
+    CHECKSUM,
+    NETWORK,
+    STATE,
+    TEXT,
+    check_text,
+    read_file,
+    refuse_format,
+    shorten,
+    strict_json,
+)
 
-FORMAT, VERSION, BIT_ORDER = "adaste-state", 1, "little"
+FORMAT, VERSION, BIT_ORDER = STATE, 1, "little"
 KEYS = ("format", "version", "bit_order", "packed", "shared")
 PACKED_KEYS = ("bits", "sizes", "shape", "axis", "group")
 GROUPS = (256, 128, 64, 32)
@@ -115,8 +125,9 @@ def load_into(model: nn.Module, path: str | Path) -> None:
             it is.
         OSError: If the file cannot be read.
     """
+    content = read_file(path, "adaste.save_packed writes one")
     try:
-        state = _state(Path(path).read_bytes())
+        state = _state(content)
         own = model.state_dict()
         missing, unexpected = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
         if missing or unexpected:
@@ -210,6 +221,7 @@ def _description(content: bytes) -> str:
     if not isinstance(metadata, dict) or set(metadata) != {TEXT, CHECKSUM}:
         raise ValueError("it is no file of save_packed: such a file has __metadata__ with 'adaste' and 'crc32'")
     text = check_text(metadata[TEXT], TEXT)
+    refuse_format(text, NETWORK)
     found = _sum(text, content[8 + length :])
     if found != metadata[CHECKSUM]:
         raise ValueError(

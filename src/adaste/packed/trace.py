@@ -7,22 +7,24 @@ inputs become nodes, by the table in `aten.py`; all others, whatever they are, a
 import copy
 import inspect
 import itertools
+import logging
 import operator
 import re
+import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import torch
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
-from adaste.packed.aten import ADVICE, CALLS, CASTS, OF_TRUTH, SUPPORTED, TAKE_WHOLE
+from adaste.packed.aten import BRANCHES, CALLS, CASTS, OF_TRUTH, PLACES, SUPPORTED, TAKE_WHOLE, Nearest, find_nearest
 from adaste.packed.graph import (
     BATCH,
     INPUT,
@@ -123,6 +125,11 @@ def name_inputs(model: nn.Module, example: Any) -> dict[str, Tensor]:
                 "example must be a tensor of images (n, channels, height, width), or other tensors with their batch "
                 f"first in a tuple or a dict, got {shown}"
             )
+        if len(named) == 1 and value.is_floating_point() and value.dim() == 1:
+            raise ValueError(
+                f"example must have a dimension for the batch, the first one, got {tuple(value.shape)} for {name}: if "
+                "it is one input, give example.unsqueeze(0), a batch of one"
+            )
         if value.is_floating_point() and not value.isfinite().all():
             raise ValueError(f"example must hold finite numbers, got NaN or infinite ones in {name}")
     if not named or len({len(value) for value in named.values()}) > 1:
@@ -188,15 +195,46 @@ def _tensors(name: str, output: Any) -> Iterator[tuple[str, Tensor]]:
 
 def _export(network: nn.Module, inputs: tuple[Tensor, ...]) -> ExportedProgram:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # torch's, about itself
+        with _quiet():
             program = torch.export.export(network, inputs, strict=False)
             # With an empty table it only removes side effects: what is written in place becomes a value of its own.
             return program.run_decompositions({}) if _writes(program) else program
     except Exception as error:  # whatever the code of a model does
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         line = _line("".join(traceback.format_tb(error.__traceback__)))
-        raise ValueError(f"torch.export could not follow the model{line}: {reason}") from error
+        advice = f". {BRANCHES.advice}" if reason.startswith("Could not guard on data-dependent") else ""
+        raise ValueError(f"torch.export could not follow the model{line}: {reason}{advice}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what torch logs, prints and warns of while it follows a model, of which an error tells the reason.
+
+    What a model itself warns of comes through: it has run before.
+    """
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)  # those below that have a level of their own, as from TORCH_LOGS, keep it
+    try:
+        with warnings.catch_warnings(), redirect_stderr(cast("TextIO", _WithoutExport(sys.stderr))):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+class _WithoutExport:
+    """A stream as it is, but for what torch.export writes: its graph of a model that it cannot follow."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        by_export = sys._getframe(1).f_globals.get("__name__", "").startswith("torch.export")
+        return len(text) if by_export else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _writes(program: ExportedProgram) -> bool:
@@ -207,12 +245,12 @@ def _writes(program: ExportedProgram) -> bool:
 
 @dataclass(frozen=True)
 class _Refusal:
-    """An operation that cannot be packed: where it is, what is wrong with it (with it and others), what to do."""
+    """An operation that cannot be packed: where it is, what is wrong with it (with it and others), what is nearest."""
 
     place: str
     one: str
     many: str
-    advice: str
+    nearest: Nearest | None
 
 
 class _Translator:
@@ -269,7 +307,7 @@ class _Translator:
             return tree_map(lambda made: Constant(made, f"what {_layer(node)} computes"), result)
         if node.target not in CALLS:
             what = f"{node.target}, which has no place in the file"
-            return self._refuse(node, f" computes {what}", f" compute {what}", ADVICE.get(node.target, SUPPORTED))
+            return self._refuse(node, f" computes {what}", f" compute {what}")
         if any(isinstance(leaf, Misfit) for leaf in tree_leaves((arguments, named))):
             return self._stand_in(node)  # that there is one was told before
         try:
@@ -305,12 +343,12 @@ class _Translator:
             return results
         if results[place] is None:
             what = f"result {place} of {node.args[0]}, which has no place in the file"
-            return self._refuse(node, f" uses {what}", f" use {what}")
+            return self._refuse(node, f" uses {what}", f" use {what}", PLACES)
         return results[place]
 
-    def _refuse(self, node: fx.Node, one: str, many: str, advice: str = SUPPORTED) -> Any:
+    def _refuse(self, node: fx.Node, one: str, many: str, nearest: Nearest | None = None) -> Any:
         """Remember that an operation cannot be packed, and return what stands for its results."""
-        self._refused.append(_Refusal(_place(node), one, many, advice))
+        self._refused.append(_Refusal(_place(node), one, many, nearest or find_nearest(node.target)))
         return self._stand_in(node)
 
     def _stand_in(self, node: fx.Node) -> Any:
@@ -334,7 +372,8 @@ def _describe(refused: Sequence[_Refusal]) -> str:
     for many, alike in lines.items():
         places = list(dict.fromkeys(refusal.place for refusal in alike))
         said.append(places[0] + alike[0].one if len(places) == 1 else ", ".join(places) + many)
-    advice = ". ".join(dict.fromkeys(refusal.advice for refusal in refused))
+    rows = dict.fromkeys(refusal.nearest for refusal in refused)
+    advice = ". ".join([SUPPORTED, *(row.advice for row in rows if row is not None)])
     return (
         f"{said[0]}. {advice}"
         if len(said) == 1
