@@ -38,7 +38,7 @@ from adaste.paper.figures import BESIDE_REAL, TITLES
 from adaste.paper.index import Run, collect
 from adaste.paper.report.texts import format_summary as cell_summary
 from adaste.paper.report.texts import grid_of_family
-from adaste.paper.tables import TABLES, CellId, Table, family
+from adaste.paper.tables import TABLES, Table, family
 from adaste.recipes.distillation import Distillation
 from adaste.recipes.presets import BEST
 from adaste.recipes.presets import recipe as named_recipe
@@ -425,19 +425,14 @@ def beside_published(runs: Sequence[Run]) -> str:
     """Return the longest runs of AdaSTE under the common recipe, and in full precision, beside published numbers."""
     lines = [["network", "paper", "VISPA", "one bit", "float32", "epochs"]]
     for data, network in BEST:
-        setting = f"{data}-{network}"
-
-        def made(method: str, setting: str = setting) -> list[Run]:
-            return [run for run in runs if any(each == CellId("ours", method, setting) for each in run.cell_ids)]
-
-        epochs = max(run.recipe.epochs for run in made("adaste"))
-        reached = (
-            last_accuracy([run for run in made(method) if run.recipe.epochs == epochs])
+        where = setup(f"{data}-{network}")
+        made = [
+            [run for run in runs if run.belongs_to(family("ours"), method, where)]
             for method in ("adaste", "full-precision")
-        )
-        lines.append(
-            [setup(setting).title, published(setting, *ONE_BIT), VISPA.get(setting, ""), *reached, f"{epochs}"]
-        )
+        ]
+        epochs = max(run.recipe.epochs for run in made[0])
+        reached = (last_accuracy([run for run in each if run.recipe.epochs == epochs]) for each in made)
+        lines.append([where.title, published(where.name, *ONE_BIT), VISPA.get(where.name, ""), *reached, f"{epochs}"])
     return grid(lines)
 
 

@@ -77,7 +77,10 @@ def test_a_run_on_a_cpu_that_ends_before_a_compiler_has_paid_for_its_start_is_ea
     assert mode("auto", CUDA, MANY, 1) is ExecutionMode.GRAPH
 
 
-def test_a_run_keeps_its_engine_when_it_goes_on_and_when_it_is_evaluated(monkeypatch, tmp_path) -> None:
+@pytest.mark.parametrize(("holdout", "steps_of_epoch"), [(0, 6), (20, 5)])
+def test_a_run_keeps_its_engine_when_it_goes_on_and_when_it_is_evaluated(
+    holdout, steps_of_epoch, monkeypatch, tmp_path
+) -> None:
     """Engines round differently: the steps that count are those of the whole run."""
     asked = list[tuple[str, int, int]]()
 
@@ -92,12 +95,12 @@ def test_a_run_keeps_its_engine_when_it_goes_on_and_when_it_is_evaluated(monkeyp
         if (training.epoch, training.step) == (1, 2):
             raise InterruptedTrainingError
 
-    made = small_recipe(epochs=2)
+    made = small_recipe(epochs=2, holdout=holdout)
     with pytest.raises(InterruptedTrainingError):
         small_run(made, tmp_path, observer=Listener(stop))
     small_run(made, tmp_path)
     evaluate(network_of_run(tmp_path), small_data(), device=CPU)
-    assert [steps for _, _, steps in asked] == [2 * 6] * 3 and len(set(asked)) == 1
+    assert [steps for _, _, steps in asked] == [2 * steps_of_epoch] * 3 and len(set(asked)) == 1
 
 
 @pytest.mark.parametrize("asked", ["auto", "compiled", "graph"])

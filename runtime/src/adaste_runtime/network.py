@@ -214,10 +214,10 @@ class Network:
         Where sizes are free, the ranges are those of images of all sizes, whatever the size of these; the last call
         counts. Images that are all of one colour are refused: they show no ranges.
         """
-        sides = self.input_shape
+        sides: tuple[int, ...] = self.input_shape
         if self._network.free_sizes:
-            ((_, _, found, *_),), _ = self._network.ports_for([_sides(images, self._network.input_ports[0])])
-            sides = (found[0], found[1], found[2])
+            (port,), _ = self._network.ports_for([_sides(images, self._network.input_ports[0])])
+            sides = tuple(port[2])
         batch = self._checked(images, sides)
         _refuse_one_colour(batch)
         self._network.calibrate(batch)

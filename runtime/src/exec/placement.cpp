@@ -13,19 +13,21 @@ int current_processor() { return sched_getcpu(); }
 
 void Placement::attach() { thread_ = static_cast<pid_t>(syscall(SYS_gettid)); }
 
-// The thread may still be where another has placed it, because it found nothing to do there.
+// Another may have placed the thread already, and it has not run since: `all_` is still what it may use.
 void Placement::begin() {
   known_ = narrowed_ || sched_getaffinity(thread_, sizeof all_, &all_) == 0;
-  now_ = all_;
+  next_ = all_;
 }
 
 void Placement::avoid(int processor) {
-  if (known_ && processor >= 0 && processor < CPU_SETSIZE && CPU_COUNT(&now_) > 1)
-    CPU_CLR(static_cast<size_t>(processor), &now_);
+  if (known_ && processor >= 0 && processor < CPU_SETSIZE && CPU_COUNT(&next_) > 1)
+    CPU_CLR(static_cast<size_t>(processor), &next_);
 }
 
 void Placement::finish() {
-  if (known_ && sched_setaffinity(thread_, sizeof now_, &now_) == 0) narrowed_ = true;
+  if (!known_ || sched_setaffinity(thread_, sizeof next_, &next_) != 0) return;
+  now_ = next_;
+  narrowed_ = true;
 }
 
 // Somebody else may have changed the processors in the meantime, which must stay.

@@ -33,10 +33,11 @@ class Placement {
  private:
 #if defined(__linux__)
   pid_t thread_ = 0;
-  bool known_ = false;     // the next three
-  bool narrowed_ = false;  // the system has `now_`
-  cpu_set_t all_;          // that the thread may use
+  bool known_ = false;     // whether `all_` is what the thread may use
+  bool narrowed_ = false;  // whether it may use `now_` alone until it is awake
+  cpu_set_t all_;
   cpu_set_t now_;
+  cpu_set_t next_;  // between begin() and finish()
 #endif
 };
 

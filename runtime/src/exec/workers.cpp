@@ -241,7 +241,7 @@ struct Workers::Pool {
     return false;
   }
 
-  // Whoever has work wakes two others that have some, so that a call does not pay for waking all.
+  // Whoever has work wakes two others that were given some, so that a call does not pay for waking all.
   void wake_next(int number, const Team& team) {
     for (int next = 2 * number + 1; next <= 2 * number + 2 && next < team.sharers; ++next)
       helper(next).bed.wake([&] { place(next, number); });

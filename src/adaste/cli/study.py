@@ -73,8 +73,8 @@ def _jobs(arguments: argparse.Namespace) -> list["Job"]:
 
     changes = options.changes(arguments)
     if arguments.seeds:
-        seeds = ",".join(map(str, arguments.seeds))
-        options.require_agreement(arguments.set, "seed", seeds, f"--seeds {seeds} and --set")
+        listed = ",".join(map(str, arguments.seeds))
+        options.require_agreement(arguments.set, "seed", listed, f"--seeds {listed} and --set")
     variants = [[*changes, f"seed={seed}"] for seed in arguments.seeds] or [changes]
     return [
         Job(name, recipe, folder_of(name, recipe, arguments.runs), estimate)

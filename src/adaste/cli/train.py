@@ -51,7 +51,7 @@ def act(arguments: argparse.Namespace) -> int:
 
     name, recipe = find_recipe(arguments.recipe, options.changes(arguments), arguments.data)
     announced = announced_world()
-    if announced.leads:  # says it for the others, which wait for it to join until torchrun ends them
+    if announced.leads:  # one refusal is enough: torchrun then ends the others, which wait for this process
         announced.share(recipe.batch)
     folder = arguments.folder or folder_of(name, recipe, arguments.runs)
     options.use_threads(arguments.threads)

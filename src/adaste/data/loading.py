@@ -257,10 +257,10 @@ def load(name: str, folder: Path | None = None, *, progress: bool = False) -> Da
     if dataset is None:
         dataset = open_or_make(caches / digest, name, partial(layout.read, root, progress=progress), normal)
     _report(dataset, source, progress)
-    tested = set(dataset.test.labels.tolist())
-    untested = [each for label, each in enumerate(dataset.classes) if label not in tested]
-    if untested and is_own(name):
-        log.warning("%s has no images to test these classes with: %s", root, shorten_list(untested))
+    if is_own(name):
+        tested = set(dataset.test.labels.tolist())
+        if untested := [each for label, each in enumerate(dataset.classes) if label not in tested]:
+            log.warning("%s has no images to test these classes with: %s", root, shorten_list(untested))
     return dataset
 
 

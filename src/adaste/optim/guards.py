@@ -188,7 +188,7 @@ def warn_of_lost(parameters: Iterable[tuple[Part, Estimator]]) -> None:
         )
 
 
-def check_own(model: nn.Module, parameters: Iterable[Part]) -> None:
+def check_model(model: nn.Module, parameters: Iterable[Part]) -> None:
     """Raise ValueError if a model holds none of the weights of an optimizer, whose `parameters` are given."""
     held = {id(parameter) for parameter in model.parameters()}
     if not any(id(each.parameter) in held for each in parameters):

@@ -22,9 +22,9 @@ from adaste.optim.guards import (
     check_devices,
     check_group,
     check_made,
+    check_model,
     check_not_rounded,
     check_output_axes,
-    check_own,
     still_hold,
     warn_of_lost,
     warn_of_vectors,
@@ -297,7 +297,7 @@ class LatentOptimizer(Optimizer):
             NonFiniteGradientError: If an earlier step on a GPU met a gradient that is not finite.
         """
         estimation: AbstractContextManager[None] = nullcontext()
-        self._check_own(model)
+        self._check_model(model)
         if statistics_from is None:
             self._warn_of_old_statistics(model)
         elif model is None:
@@ -307,7 +307,6 @@ class LatentOptimizer(Optimizer):
             )
         else:
             estimation = reestimate_norms(model, statistics_from, forward=forward, most=most)
-            self._warned_of_statistics = False  # they are put back afterwards: who leaves the batches out is told
         kept, nested = self._kept_weights(), self._rounded
         try:
             self._round_weights()
@@ -466,11 +465,11 @@ class LatentOptimizer(Optimizer):
             yield parameter, parameter.specialise(estimator)
 
     @disable_dynamo
-    def _check_own(self, model: nn.Module | None) -> None:
-        """Raise ValueError if a model holds none of the weights."""
+    def _check_model(self, model: nn.Module | None) -> None:
+        """Make FSDP2 drop gathered weights, which are other tensors; raise ValueError if a model has none of these."""
         if model is not None:
-            forget_gathered(model)  # those it holds meanwhile are others
-            check_own(model, self._parameters())
+            forget_gathered(model)
+            check_model(model, self._parameters())
 
     @disable_dynamo
     def _warn_of_old_statistics(self, model: nn.Module | None) -> None:

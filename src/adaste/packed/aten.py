@@ -250,7 +250,7 @@ class Nearest:
         return f"Instead of {self.what}, use {self.nearest}"
 
 
-PLACES = Nearest(
+SORTING = Nearest(
     "sorting, `topk`, `argmax`, `nonzero`, non-maximum suppression, `grid_sample`, region pooling",
     "a step behind the network's outputs",
     "sort argsort msort topk kthvalue median mode quantile argmax argmin nonzero unique_dim _unique2 grid_sampler "
@@ -269,7 +269,7 @@ NEAREST: tuple[Nearest, ...] = (
         "the logits, and `log_softmax` of the outputs",
         "log_softmax _log_softmax logsumexp",
     ),
-    PLACES,
+    SORTING,
     Nearest(
         "`gather` from computed values, indexing by computed places other than rows of a table, by more than one list, "
         "or by lists that fall into more than 64 slices",

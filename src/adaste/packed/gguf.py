@@ -132,7 +132,7 @@ def export_gguf(
         raise ValueError(f"the name of a GGUF file must end in .gguf, got {path}")
     if real not in ("F16", "F32"):
         raise ValueError(f"real must be 'F16' or 'F32', got {real!r}")
-    network = _unwrapped(model)
+    network = _unwrap(model)
     architecture = _architecture_of(network)
     patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
     tensors = _tensors(network, architecture, patterns, real)
@@ -166,7 +166,7 @@ def pack_q1_0(weight: Array) -> NDArray[np.uint8]:
     return np.concatenate([scales.view(np.uint8), bits], axis=-1).reshape(len(weight), -1)
 
 
-def _unwrapped(model: nn.Module) -> Any:
+def _unwrap(model: nn.Module) -> Any:
     """Return the network that torch.compile, DDP and DataParallel have wrapped."""
     network: Any = model
     while True:
@@ -221,7 +221,7 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
     parameters = dict(model.named_parameters())
     _check_patterns(patterns, list(parameters))
     made, soft = list(_rope_factors(model)), []
-    problems = [problem for tensor in made if (problem := _not_finite(tensor.name, tensor.values))]
+    problems = [problem for tensor in made if (problem := _describe_not_finite(tensor.name, tensor.values))]
     for name, parameter in parameters.items():
         layer, _, role = name.rpartition(".")
         block, known = _place(layer)
@@ -230,7 +230,7 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
             continue
         whole = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter  # one in shards is gathered
         values = whole.detach().to("cpu", torch.float32).numpy()
-        if problem := _not_finite(name, values):
+        if problem := _describe_not_finite(name, values):
             problems.append(problem)
             continue
         if architecture.interleaved and known in ("attn_q", "attn_k"):
@@ -254,7 +254,7 @@ def _tensors(model: Any, architecture: Architecture, patterns: tuple[str, ...], 
     return made
 
 
-def _not_finite(name: str, values: Array) -> str:
+def _describe_not_finite(name: str, values: Array) -> str:
     """Return what is wrong with values that are NaN or infinite in float32; an empty text where there are none."""
     count = values.size - np.count_nonzero(np.isfinite(values))
     if not count:

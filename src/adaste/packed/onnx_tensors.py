@@ -112,7 +112,7 @@ class Steps:
             return COUNTS[op](first, second)
         return self.put(op, self.integers([first]), self.integers([second]))
 
-    def places(self, count: Count) -> str:
+    def count_up(self, count: Count) -> str:
         """Add 0, 1, ... below a number."""
         scalars = (self.model.tensor(self.name(), np.asarray(number, np.int64)) for number in (0, 1))
         start, step = scalars
@@ -304,7 +304,7 @@ def _resize(model: Model, node: Resize) -> None:
     steps, x = Steps(model, node), node.inputs[0]
     sizes, sides = model.field(node, "size"), model.sides(x)[1:]
     for axis, (size, side) in enumerate(zip(sizes, sides, strict=True)):
-        first, *others = _places(steps, node, axis, size, side)
+        first, *others = _resize_indices(steps, node, axis, size, side)
         near = steps.put("Gather", x, first, axis=axis + 2)
         if others:
             second, share = others
@@ -314,7 +314,7 @@ def _resize(model: Model, node: Resize) -> None:
     steps.put("Identity", x, last=True)
 
 
-def _places(steps: Steps, node: Resize, axis: int, size: Count, side: Count) -> list[str]:
+def _resize_indices(steps: Steps, node: Resize, axis: int, size: Count, side: Count) -> list[str]:
     """Add what Resize.places returns: the nearest inputs, with `linear` also the next ones and their shares."""
     if isinstance(size, int) and isinstance(side, int):
         first, second, share = node.places(axis, side)
@@ -323,7 +323,8 @@ def _places(steps: Steps, node: Resize, axis: int, size: Count, side: Count) -> 
             found += [steps.integers(second.tolist()), steps.floats(share.reshape(-1, *[1] * (1 - axis)))]
         return found
     last, step = steps.integers([steps.count("Sub", side, 1)]), steps.floats(node.step[axis])
-    at, half = steps.put("Cast", steps.places(size), to=FLOAT), 0.5 if node.linear and not node.corners else 0
+    half = 0.5 if node.linear and not node.corners else 0
+    at = steps.put("Cast", steps.count_up(size), to=FLOAT)
     if half:
         at = steps.put("Add", at, steps.floats(half))
     at = steps.put("Mul", at, step)
@@ -359,8 +360,8 @@ def _later(steps: Steps, rows: Count, columns: Count) -> str:
     """Add a mask with minus infinity for the places that a row does not see: those after it."""
     if isinstance(rows, int) and isinstance(columns, int):
         return steps.floats(np.triu(np.full((rows, columns), -3e38), 1))
-    own = steps.put("Unsqueeze", steps.places(rows), steps.integers([1]))
-    later = steps.put("Cast", steps.put("Less", own, steps.places(columns)), to=FLOAT)
+    own = steps.put("Unsqueeze", steps.count_up(rows), steps.integers([1]))
+    later = steps.put("Cast", steps.put("Less", own, steps.count_up(columns)), to=FLOAT)
     return steps.put("Mul", later, steps.floats(-3e38))
 
 

@@ -10,21 +10,21 @@ import itertools
 import logging
 import operator
 import re
-import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
-from adaste.packed.aten import BRANCHES, CALLS, CASTS, OF_TRUTH, PLACES, SUPPORTED, TAKE_WHOLE, Nearest, find_nearest
+from adaste.packed.aten import BRANCHES, CALLS, CASTS, OF_TRUTH, SORTING, SUPPORTED, TAKE_WHOLE, Nearest, find_nearest
 from adaste.packed.graph import (
     BATCH,
     INPUT,
@@ -208,33 +208,19 @@ def _export(network: nn.Module, inputs: tuple[Tensor, ...]) -> ExportedProgram:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep back what torch logs, prints and warns of while it follows a model, of which an error tells the reason.
+    """Keep back what torch logs, prints and warns of while it follows a model; an error tells the reason.
 
-    What a model itself warns of comes through: it has run before.
+    What a model itself prints and warns of is not lost: it has run before.
     """
     logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)  # those below that have a level of their own, as from TORCH_LOGS, keep it
     try:
-        with warnings.catch_warnings(), redirect_stderr(cast("TextIO", _WithoutExport(sys.stderr))):
+        with warnings.catch_warnings(), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)
-
-
-class _WithoutExport:
-    """A stream as it is, but for what torch.export writes: its graph of a model that it cannot follow."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        by_export = sys._getframe(1).f_globals.get("__name__", "").startswith("torch.export")
-        return len(text) if by_export else self._stream.write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def _writes(program: ExportedProgram) -> bool:
@@ -343,7 +329,7 @@ class _Translator:
             return results
         if results[place] is None:
             what = f"result {place} of {node.args[0]}, which has no place in the file"
-            return self._refuse(node, f" uses {what}", f" use {what}", PLACES)
+            return self._refuse(node, f" uses {what}", f" use {what}", SORTING)
         return results[place]
 
     def _refuse(self, node: fx.Node, one: str, many: str, nearest: Nearest | None = None) -> Any:

@@ -66,7 +66,7 @@ class Run:
         return self.recipe.digest
 
     @property
-    def images(self) -> str | None:
+    def image_digest(self) -> str | None:
         """The digest of the images, if they are one's own; None if it was not recorded.
 
         Recipes name all other images, and there it is None: the same ones have a digest for each form of their files.
@@ -77,12 +77,12 @@ class Run:
     @property
     def key(self) -> str:
         """A name for recipe and images: no two runs of a collection share it."""
-        return f"{self.digest}-{self.images[:8]}" if self.images else self.digest
+        return f"{self.digest}-{self.image_digest[:8]}" if self.image_digest else self.digest
 
     @property
     def unseeded(self) -> tuple[Recipe, str | None]:
         """The recipe without its seed, and the images: equal for runs that differ in their seeds alone."""
-        return self.recipe.unseeded, self.images
+        return self.recipe.unseeded, self.image_digest
 
     def belongs_to(self, family: Family, method: str, setup: Setup) -> bool:
         """Return whether this is a run of the family's recipe for the method in the setup."""

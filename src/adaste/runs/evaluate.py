@@ -176,7 +176,8 @@ def evaluate(exported: Exported, dataset: Dataset, *, device: torch.device, engi
     facts, model = exported.facts(dataset), restore(exported, device, dataset)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     # Those of the run: with its engine, the accuracy is the one that it recorded.
-    steps = exported.recipe.epochs * (len(dataset.train) // exported.recipe.batch)
+    trained = max(0, len(dataset.train) - exported.recipe.holdout)  # fewer than a batch may be here
+    steps = exported.recipe.epochs * (trained // exported.recipe.batch)
     feed = choose_feed(dataset.test, device, evaluation_batch(len(dataset.test), ALONE))
     test = Evaluation(
         network=model,

@@ -30,9 +30,7 @@ WORTH_COMPILING = 1_000_000
 ENOUGH_UPDATES = 5_000_000_000
 """Parameters times steps from which on that also pays for the start of the compiler.
 
-On a busy AMD EPYC (one thread, torch 2.13, batch 32, n = 1, 2026-11-19) the compiler took 27 s for an MLP of 3.2
-million parameters, whose steps then took 17 ms instead of 54, and 58 s for a ResNet-18, whose steps took 1.05 s instead
-of 1.10: this pays from 2.4e9 and from 1.4e10 on. Close to the limit, whichever is chosen costs little.
+The compiler takes about half a minute to a minute, once. Close to the limit, whichever is chosen costs little.
 """
 
 

@@ -39,4 +39,4 @@ const curveOfRun = (run, quantity) => (run.curves[quantity] ? { mean: run.curves
 const curveOf = (recipe, quantity) =>
   recipe.curves ? (recipe.curves[quantity] ?? null) : curveOfRun(runs.get(recipe.runs[0]), quantity);
 
-const inWords = (run) => `${run.title.join(", ")}, seed ${run.seed}, ${run.epochs} epochs, run ${run.digest}`;
+const inWords = (run) => `${run.title.join(", ")}, seed ${run.seed}, ${run.epochs} epochs, run ${run.key}`;

@@ -31,7 +31,7 @@ function renderRuns() {
 }
 
 const wordsOf = (run) =>
-  [...run.title, ...run.cells.flat(), run.folder, run.digest, `seed ${run.seed}`, `${run.epochs} epochs`]
+  [...run.title, ...run.cells.flat(), run.folder, run.key, `seed ${run.seed}`, `${run.epochs} epochs`]
     .join(" ")
     .toLowerCase();
 
