@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,7 @@ def as_arrays(example: dict[str, Tensor]) -> dict[str, np.ndarray]:
     return {name: value.numpy() for name, value in example.items()}
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("compute", [in_torch, in_the_plain_reader, in_the_runtime, in_onnx])
 @pytest.mark.parametrize("name", CASES)
@@ -197,6 +199,7 @@ def test_a_size_that_cannot_be_free_is_refused_with_the_reason(
         adaste.pack(model.eval(), example["input"], free=free, allow_float=has_weights(model))
 
 
+@cache  # tracing takes long
 def segmenter() -> Graph:
     model, example, free, _ = CASES["a segmenter"]
     return from_bytes(adaste.pack(model.eval(), example["input"], free=free, allow_float=True))
@@ -277,6 +280,7 @@ OPERATIONS: dict[str, tuple[nn.Module, tuple[int, int, int], Any, list[tuple[int
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_in_onnx_each_operation_is_that_of_a_file_for_one_size(name: str) -> None:
