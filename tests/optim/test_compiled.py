@@ -71,6 +71,7 @@ def test_a_compiled_step_is_the_eager_one_whatever_the_method_the_base_and_the_t
     assert_compiled_is_eager([Trained(METHODS[method].estimator, *kind) for kind in kinds], base, default)
 
 
+@pytest.mark.slow
 def test_parameters_without_dimensions_move_in_a_compiled_step() -> None:
     rows = [Trained(METHODS[name].estimator, 0.9, torch.float64, shape=()) for name in ("full precision", "PMF")]
     assert_compiled_is_eager(rows, "Adam", "float64")

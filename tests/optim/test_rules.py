@@ -86,6 +86,7 @@ def test_decoupled_decay_is_taken_from_adam_too() -> None:
     assert_the_rule_trains_alike(partial(base, decoupled_weight_decay=True))
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_not_finite_is_masked_by_its_norm() -> None:
     """What a GPU does, on the CPU: the flag is in a parameter's part of the step, which does not branch on it."""
     model = small_model()

@@ -98,6 +98,7 @@ def assert_same(function: Callable[[Tensor], Tensor], x: Tensor) -> None:
         assert np.abs(found - wanted).max() <= 2e-6 * max(1, np.abs(wanted).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", MAPS, ids=str)
 @pytest.mark.parametrize("name", OF_MAPS)
 def test_comparisons_and_places_of_maps_are_those_of_torch(name: str, sides: tuple[int, ...]) -> None:

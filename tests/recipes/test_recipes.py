@@ -58,6 +58,7 @@ def test_every_recipe_has_a_digest_of_its_own() -> None:
     assert len({recipe(name).digest for name in RECIPES}) == len(RECIPES)
 
 
+@pytest.mark.slow
 @every_recipe
 def test_one_step_of_every_recipe_moves_a_small_model_and_leaves_it_finite(name: str) -> None:
     torch.manual_seed(0)

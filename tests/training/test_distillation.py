@@ -121,6 +121,7 @@ def test_a_teacher_of_weight_zero_changes_no_bit_of_the_training(made: Recipe) -
     assert_same(weights_of(unheard), weights_of(alone))
 
 
+@pytest.mark.slow
 def test_a_network_agrees_more_with_its_teacher_than_one_that_learned_alone() -> None:
     teacher, data = trained_teacher(), small_data(train=400)
     images = ((torch.tensor(data.test.images).float() / 255 - 0.5) / 0.25).permute(0, 3, 1, 2)

@@ -40,6 +40,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
     return write
 
 
+@pytest.mark.slow
 def test_a_node_that_does_not_see_the_folder_works_elsewhere_and_returns_all_files(
     tmp_path: Path, child: Callable[[str], None]
 ) -> None:
@@ -68,6 +69,7 @@ def interrupts(request: pytest.FixtureRequest) -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interrupts")
 def test_a_node_lets_its_child_save_when_it_is_interrupted(tmp_path: Path, child: Callable[[str], None]) -> None:
     child("trap 'echo saved; exit 143' TERM; touch ready; while :; do sleep 0.05; done")
@@ -84,6 +86,7 @@ def test_a_node_lets_its_child_save_when_it_is_interrupted(tmp_path: Path, child
     assert board.posted[0] == (tmp_path, None)
 
 
+@pytest.mark.slow
 def test_a_node_waits_for_the_folder_of_a_run_that_is_still_ending(
     tmp_path: Path, child: Callable[[str], None]
 ) -> None:
