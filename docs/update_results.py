@@ -376,7 +376,9 @@ def study(name: str, runs: Sequence[Run]) -> str:
     for entry in entries:
         recipes = [next(planned).recipe for _ in entry.get("seeds") or [0]]
         usual = unchanged(entry["recipe"], file.parent, entry.get("epochs"))
-        label = ", ".join(differences(replace(usual, holdout=recipes[0].holdout), recipes[0].with_seed(usual.seed)))
+        # How a run is tested is no difference between what is compared.
+        tested = replace(usual, holdout=recipes[0].holdout, evaluate_every=recipes[0].evaluate_every)
+        label = ", ".join(differences(tested, recipes[0].with_seed(usual.seed)))
         made = [found[recipe.digest] for recipe in recipes if recipe.digest in found]
         rows.append((Path(entry["recipe"]).name.removesuffix(".json").split("-", 2)[2], label, made, len(recipes)))
     means = {

@@ -124,7 +124,11 @@ int main(int count, char** arguments) {
   std::vector<float> images(static_cast<size_t>(network.input().elements() * batch));
   for (float& value : images) value = std::normal_distribution<float>()(random);
   std::vector<float> outputs(static_cast<size_t>(network.outputs() * batch));
-  if (options.int8) network.calibrate({images.data(), nullptr, batch});
+  if (options.int8) {
+    adaste::Feed feed;
+    feed.floats = images.data();
+    network.calibrate(&feed, batch);
+  }
   std::vector<double> times;
   for (int call = -5; call < calls; ++call) {
     counting = call >= 0;
