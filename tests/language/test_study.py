@@ -142,6 +142,24 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(
         assert torch.equal(one, other)
 
 
+def test_a_run_that_goes_on_sets_the_rates_that_its_steps_read(text: Path, tmp_path: Path) -> None:
+    """As tensors, of which a CUDA graph reads those that were there before the state was loaded."""
+
+    def with_rates_in_tensors() -> tuple[Run, list[torch.Tensor]]:
+        run = run_of(TINY, text)
+        for group in run.optimizers.rest.param_groups:
+            group["lr"] = torch.tensor(group["lr"])
+        return run, [group["lr"] for group in run.optimizers.rest.param_groups]
+
+    with_rates_in_tensors()[0].save(tmp_path / "checkpoint.pt")
+    run, rates = with_rates_in_tensors()
+    run.load(tmp_path / "checkpoint.pt")
+    run.optimizers.set_rates(0.25)
+    assert [float(rate) for rate in rates] == pytest.approx([0.25 * TINY.rest_rate] * 2)
+    for group, rate in zip(run.optimizers.rest.param_groups, rates, strict=True):
+        assert group["lr"] is rate
+
+
 def test_a_run_learns(text: Path) -> None:
     run = run_of(replace(TINY, iterations=120, every=40, rate=3e-3), text)
     run.train()
