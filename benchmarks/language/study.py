@@ -11,6 +11,7 @@ the net.
 
 import argparse
 import dataclasses
+import gc
 import itertools
 import json
 import os
@@ -30,6 +31,7 @@ from adaste._util.files import write_atomically
 from adaste.runs.study.processes import shared_gpu
 from benchmarks.language.recipe import Recipe
 from benchmarks.language.train import Run, read_text
+from benchmarks.language.weights import save_weights
 
 STARTING = 90.0
 """Seconds in which the first runs of a process start, most of them the compiler's."""
@@ -84,6 +86,7 @@ class Job:
 
     def __call__(self, recipe: Recipe) -> str | None:
         """Train one run and write its record; return what to tell, or None if it ran out of time."""
+        gc.collect()  # a run before this one and its CUDA graph hold each other, and the device's memory
         device, path = torch.device(self.device), self.output / f"{recipe.name}.json"
         run = Run(recipe, read_text(self.text, recipe, device), device, plain=self.plain)
         checkpoint = None if self.checkpoints is None else self.checkpoints / f"{recipe.name}.pt"
@@ -99,8 +102,6 @@ class Job:
                 run.save(checkpoint)
             return None
         if self.weights is not None:
-            from benchmarks.language.weights import save_weights
-
             with run.optimizers.latents.binarized(run.network):
                 save_weights(self.weights / f"{recipe.name}.safetensors", run.network)
         write_record(path, {**run.record(), "at_once": self.at_once})

@@ -2,10 +2,13 @@
 
 import json
 import lzma
+import math
 import sys
+import weakref
 import zipfile
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -255,6 +258,22 @@ def test_a_run_that_fails_does_not_end_the_others(text: Path, tmp_path: Path, mo
     told = capsys.readouterr().out
     assert "failed with ValueError: both parts of the text must be longer" in told
     assert "1 of 2 runs have a record now" in told
+
+
+def test_a_run_before_this_one_holds_no_memory(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Run]] = []
+
+    def remembered(*arguments: Any, **settings: Any) -> Run:
+        assert all(run() is None for run in made)
+        run = Run(*arguments, **settings)
+        made.append(weakref.ref(run))
+        return run
+
+    monkeypatch.setattr(study, "Run", remembered)
+    job = study.Job(text, tmp_path, "cpu", math.inf, None, None, at_once=1)
+    for seed in range(3):
+        job(replace(TINY, seed=seed))
+    assert len(made) == 3
 
 
 def test_a_text_that_is_too_short_for_a_sequence_is_an_error() -> None:
