@@ -247,6 +247,18 @@ def test_a_study_goes_on_where_it_was_stopped(text: Path, tmp_path: Path, monkey
     assert "0 of 2 runs have a record now" in told and "not through" not in told, "by the records it would take longer"
 
 
+def test_runs_that_are_saved_start_until_the_end(text: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    shape = {name: getattr(TINY, name) for name in ("every", "layers", "width", "heads", "intermediate", "context")}
+    plan = {"runs": [{"method": "parq", "scale": "group", "iterations": 4, "batch": 4, "seed": [0, 1, 2], **shape}]}
+    (tmp_path / "study.json").write_text(json.dumps(plan))
+    arguments = ["study", str(tmp_path / "study.json"), "--text", str(text), "--output", str(tmp_path / "records")]
+    monkeypatch.setattr(study, "STARTING", 3600.0)
+    minutes = ["--minutes", "60.02", "--checkpoints", str(tmp_path / "kept")]  # for the first run, and not again
+    monkeypatch.setattr(sys, "argv", [*arguments, "--device", "cpu", "--at-once", "1", *minutes])
+    study.main()
+    assert "3 of 3 runs have a record now" in capsys.readouterr().out
+
+
 def test_a_run_that_fails_does_not_end_the_others(text: Path, tmp_path: Path, monkeypatch, capsys) -> None:
     shape = {name: getattr(TINY, name) for name in ("every", "layers", "width", "heads", "intermediate", "batch")}
     plan = {"runs": [{"method": "parq", "scale": "group", "iterations": 4, "context": [10_000, 16], **shape}]}
