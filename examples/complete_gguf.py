@@ -25,4 +25,6 @@ if __name__ == "__main__":
     parser.add_argument("--tokens", type=int, default=120, help="the number of tokens to write")
     parser.add_argument("--temperature", type=float, default=0.8)
     arguments = parser.parse_args()
+    if not arguments.path.is_file():
+        parser.error(f"there is no file {arguments.path}")
     print(main(arguments.path, arguments.text, arguments.tokens, arguments.temperature))
