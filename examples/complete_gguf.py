@@ -15,6 +15,8 @@ def main(path: Path, text: str, tokens: int = 120, temperature: float = 0.8) -> 
     settings.verbosity = 0  # errors alone
     server = xllamacpp.Server(settings)
     answer = server.handle_completions({"prompt": text, "max_tokens": tokens, "temperature": temperature})
+    if "error" in answer:
+        raise SystemExit(f"llama.cpp: {answer['error']['message']}")
     return text + answer["choices"][0]["text"]
 
 
