@@ -329,6 +329,7 @@ def test_a_network_is_compared_with_its_files_in_llama_cpp(text: Path, tmp_path:
     assert record["nats_llama_cpp"] == pytest.approx(record["nats_torch"], abs=0.01)
     assert record["bytes_q1_0"] < record["bytes_f16"] and record["tokens_per_second_q1_0"]["median"] > 0
     assert record["generated"] == TINY.context - 2, "the context ends there"
+    assert not list(tmp_path.glob("*.gguf")), "nobody asked for them"
 
 
 def record_of(recipe: Recipe, losses: dict[int, float]) -> dict:
