@@ -15,6 +15,8 @@ def main(path: Path, text: str, tokens: int = 120, temperature: float = 0.8) -> 
     settings.verbosity = 0  # errors alone
     server = xllamacpp.Server(settings)
     answer = server.handle_completions({"prompt": text, "max_tokens": tokens, "temperature": temperature})
+    if "error" in answer:
+        raise SystemExit(f"llama.cpp: {answer['error']['message']}")
     return text + answer["choices"][0]["text"]
 
 
@@ -25,4 +27,6 @@ if __name__ == "__main__":
     parser.add_argument("--tokens", type=int, default=120, help="the number of tokens to write")
     parser.add_argument("--temperature", type=float, default=0.8)
     arguments = parser.parse_args()
+    if not arguments.path.is_file():
+        parser.error(f"there is no file {arguments.path}")
     print(main(arguments.path, arguments.text, arguments.tokens, arguments.temperature))

@@ -1,5 +1,7 @@
 """Train the same Llama with Hugging Face's Trainer: it is evaluated with one-bit weights, and a resumed run is exact.
 
+Needs `pip install accelerate`, as every Trainer does.
+
 python examples/hf_trainer.py FOLDER            # goes on from the last checkpoint in the folder, if there is one
 """
 
@@ -11,7 +13,7 @@ from typing import Any
 import torch
 from language_model import CONTEXT, small_llama, source_of_python
 from torch import Tensor, nn
-from transformers import Trainer, TrainingArguments, set_seed
+from transformers import Trainer, TrainerState, TrainingArguments, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
 import adaste
@@ -72,8 +74,15 @@ def trainer_for(folder: Path, content: bytes, steps: int, batch: int = 16, **set
 
 
 def main(folder: Path, content: bytes, steps: int = 1000) -> float:
+    last = get_last_checkpoint(str(folder)) if folder.exists() else None
+    if last is not None:
+        begun = TrainerState.load_from_json(f"{last}/trainer_state.json")
+        if begun.max_steps != steps:
+            raise SystemExit(f"{folder} has a run of {begun.max_steps} steps: name another folder, or that number")
+        if begun.global_step == steps:
+            raise SystemExit(f"the run in {folder} has made its {steps} steps; without {last} it repeats the last ones")
     trainer = trainer_for(folder, content, steps)
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.exists() else None)
+    trainer.train(resume_from_checkpoint=last)
     reached = trainer.evaluate()["eval_loss"]
     with trainer.latent_optimizer.binarized(trainer.model):
         adaste.export_gguf(trainer.model, None, folder / "model.gguf")

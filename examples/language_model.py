@@ -84,4 +84,8 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=1000)
     arguments = parser.parse_args()
     text = source_of_python() if arguments.text is None else arguments.text.read_bytes()
+    if arguments.path.suffix != ".gguf" or not arguments.path.parent.is_dir():
+        parser.error(f"the file must end in .gguf and its folder exist, got {arguments.path}")
+    if len(text) < 20 * (CONTEXT + 1):  # a twentieth is for tests
+        parser.error(f"the text needs {20 * (CONTEXT + 1):,} bytes or more, {arguments.text} has {len(text):,}")
     main(arguments.path, text, arguments.steps)

@@ -13,6 +13,7 @@ import json
 import shutil
 import statistics
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -101,37 +102,37 @@ def main() -> None:
     load_weights(arguments.weights, network)
     model = to_hugging_face(network)
 
-    one_bit = arguments.gguf or arguments.output.with_suffix(".gguf")
-    real = arguments.output.with_suffix(".f16.gguf")
-    adaste.export_gguf(model, text.characters, one_bit)
-    real_weights = Llama(network.shape)  # the same shape, whose matrices nothing can take for binary
-    adaste.export_gguf(to_hugging_face(real_weights), text.characters, real, float_layers="*")
+    with tempfile.TemporaryDirectory() as folder:
+        one_bit = arguments.gguf or Path(folder) / "q1_0.gguf"
+        real = Path(folder) / "f16.gguf"
+        adaste.export_gguf(model, text.characters, one_bit)
+        real_weights = Llama(network.shape)  # the same shape, whose matrices nothing can take for binary
+        adaste.export_gguf(to_hugging_face(real_weights), text.characters, real, float_layers="*")
 
-    length = recipe.context
-    sequences = text.measured[: arguments.sequences * length].long().view(-1, length)
-    wanted = log_likelihoods(model, sequences)
-    found = torch.tensor(ask(one_bit, sequences.tolist(), threads=arguments.threads)["likelihoods"])
-    count = min(arguments.generate, recipe.context - 2)  # behind a prompt of two
-    rates: dict[Path, list[float]] = {one_bit: [], real: []}
-    for _ in range(arguments.rounds):
-        for path, measured in rates.items():
-            measured.append(tokens_per_second(path, count, arguments.threads))
-    record = {
-        "run": arguments.record.name,
-        "tokens_compared": wanted.numel(),
-        "nats_torch": -float(wanted.mean()),
-        "nats_llama_cpp": -float(found.mean()),
-        "bytes_q1_0": one_bit.stat().st_size,
-        "bytes_f16": real.stat().st_size,
-        "generated": count,
-        "rounds": arguments.rounds,
-        "threads": arguments.threads,
-        "tokens_per_second_q1_0": {"median": statistics.median(rates[one_bit]), "most": max(rates[one_bit])},
-        "tokens_per_second_f16": {"median": statistics.median(rates[real]), "most": max(rates[real])},
-        "environment": environment(torch.device("cpu")),
-    }
+        length = recipe.context
+        sequences = text.measured[: arguments.sequences * length].long().view(-1, length)
+        wanted = log_likelihoods(model, sequences)
+        found = torch.tensor(ask(one_bit, sequences.tolist(), threads=arguments.threads)["likelihoods"])
+        count = min(arguments.generate, recipe.context - 2)  # behind a prompt of two
+        rates: dict[Path, list[float]] = {one_bit: [], real: []}
+        for _ in range(arguments.rounds):
+            for path, measured in rates.items():
+                measured.append(tokens_per_second(path, count, arguments.threads))
+        record = {
+            "run": arguments.record.name,
+            "tokens_compared": wanted.numel(),
+            "nats_torch": -float(wanted.mean()),
+            "nats_llama_cpp": -float(found.mean()),
+            "bytes_q1_0": one_bit.stat().st_size,
+            "bytes_f16": real.stat().st_size,
+            "generated": count,
+            "rounds": arguments.rounds,
+            "threads": arguments.threads,
+            "tokens_per_second_q1_0": {"median": statistics.median(rates[one_bit]), "most": max(rates[one_bit])},
+            "tokens_per_second_f16": {"median": statistics.median(rates[real]), "most": max(rates[real])},
+            "environment": environment(torch.device("cpu")),
+        }
     write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
-    real.unlink()
     print(json.dumps({name: value for name, value in record.items() if name != "environment"}, indent=1))
 
 

@@ -5,12 +5,13 @@
 A study is JSON: {"runs": [RECIPE, ...]} with the fields of `Recipe`; a list in the place of a value stands for one run
 with each. Runs whose record is in the output folder are skipped, so that a study goes on where it was stopped. No run
 is started that would not end in time, by the pace of those before it and of the records of networks of its shape; a run
-that is not through in time is given up, or with --checkpoints saved and continued the next time. Nothing is loaded from
-the net.
+that is not through in time is given up. With --checkpoints all the time is used: such a run is saved, and continued the
+next time. Nothing is loaded from the net.
 """
 
 import argparse
 import dataclasses
+import gc
 import itertools
 import json
 import os
@@ -30,9 +31,12 @@ from adaste._util.files import write_atomically
 from adaste.runs.study.processes import shared_gpu
 from benchmarks.language.recipe import Recipe
 from benchmarks.language.train import Run, read_text
+from benchmarks.language.weights import save_weights
 
 STARTING = 90.0
 """Seconds in which the first runs of a process start, most of them the compiler's."""
+PREPARING = 10.0
+"""Seconds in which a later run of a process starts."""
 SHAPE = ("layers", "width", "intermediate", "context", "batch")
 
 FIELDS = {field.name for field in dataclasses.fields(Recipe)}
@@ -84,6 +88,7 @@ class Job:
 
     def __call__(self, recipe: Recipe) -> str | None:
         """Train one run and write its record; return what to tell, or None if it ran out of time."""
+        gc.collect()  # a run before this one and its CUDA graph hold each other, and the device's memory
         device, path = torch.device(self.device), self.output / f"{recipe.name}.json"
         run = Run(recipe, read_text(self.text, recipe, device), device, plain=self.plain)
         checkpoint = None if self.checkpoints is None else self.checkpoints / f"{recipe.name}.pt"
@@ -99,8 +104,6 @@ class Job:
                 run.save(checkpoint)
             return None
         if self.weights is not None:
-            from benchmarks.language.weights import save_weights
-
             with run.optimizers.latents.binarized(run.network):
                 save_weights(self.weights / f"{recipe.name}.safetensors", run.network)
         write_record(path, {**run.record(), "at_once": self.at_once})
@@ -140,7 +143,8 @@ def train_all(left: list[Recipe], known: list[float], job: Job, says: Callable[[
     with ProcessPoolExecutor(job.at_once, context, initializer=_set_threads, initargs=(threads,)) as pool:
         while True:
             for recipe in itertools.islice(waiting, job.at_once - len(running)):
-                needed = STARTING if job.checkpoints else seconds_of(recipe, paces, known)
+                begun = PREPARING if paces else STARTING
+                needed = seconds_of(recipe, paces, known) if job.checkpoints is None else begun
                 if time.monotonic() + needed < job.until:
                     running[pool.submit(job, recipe)] = recipe, time.monotonic()
             if not running:

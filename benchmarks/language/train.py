@@ -184,7 +184,10 @@ class Run:
         state = torch.load(path, weights_only=True, map_location="cpu")
         self.network.load_state_dict(state["network"])
         self.optimizers.latents.load_state_dict(state["latents"])
+        rates = [group["lr"] for group in self.optimizers.rest.param_groups]
         self.optimizers.rest.load_state_dict(state["rest"])
+        for group, rate in zip(self.optimizers.rest.param_groups, rates, strict=True):
+            group["lr"] = rate  # on a GPU the tensor that a CUDA graph reads; the one from the file is on the CPU
         self.iteration, self.seconds, self.curve = state["iteration"], state["seconds"], state["curve"]
         self._total.copy_(state["total"])
         torch.set_rng_state(state["random"])

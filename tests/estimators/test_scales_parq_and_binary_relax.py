@@ -125,6 +125,13 @@ def test_a_group_of_a_whole_row_is_the_mean_of_the_channel():
     torch.testing.assert_close(adaste.GroupMean(1000).of(latent), wanted)
 
 
+@pytest.mark.parametrize("shape", [(0, 300), (0, 100), (0, 2, 3, 3), (0,)], ids=str)
+@pytest.mark.parametrize("scale", [adaste.FanIn(), adaste.ChannelMean(), adaste.GroupMean(128), adaste.GroupMean(3)])
+def test_a_shard_without_outputs_has_no_weights_to_scale(scale, shape):
+    latent = torch.empty(shape)
+    assert adaste.Scaled(adaste.BinaryConnect(), scale).binarize(latent, latent).shape == shape
+
+
 @pytest.mark.parametrize("size", [1e-12, 2.0**-25, 1e-7, 3e-5, 0.01234567, 1.0, 777.7777, 1e7])
 def test_a_scale_in_half_precision_is_the_nearest_number_of_float16_that_is_not_zero(size):
     latent = torch.full((2, 6), size)

@@ -1,5 +1,8 @@
 """The examples of language models train, write files that gguf reads, and go on from a checkpoint exactly."""
 
+import shutil
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,27 @@ def test_the_own_loop_trains_and_writes_a_file(tmp_path: Path, capsys: pytest.Ca
     assert f"{reached:.3f} nats per byte with one-bit weights" in capsys.readouterr().out
     kinds = kinds_in(tmp_path / "model.gguf")
     assert kinds["blk.3.attn_q.weight"] == "Q1_0" and kinds["token_embd.weight"] == "F16"
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "message"),
+    [
+        ("language_model.py", ["model.bin"], "the file must end in .gguf and its folder exist, got model.bin"),
+        ("language_model.py", ["none/model.gguf"], "got none/model.gguf"),
+        ("language_model.py", ["model.gguf", "--text", "short.txt"], "needs 2,580 bytes or more, short.txt has 3"),
+        ("complete_gguf.py", ["model.gguf", "def "], "there is no file model.gguf"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_training(
+    program: str, arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    if program == "complete_gguf.py":
+        pytest.importorskip("xllamacpp")
+    (tmp_path / "short.txt").write_text("abc")
+    command = [sys.executable, str(ROOT / "examples" / program), *arguments]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 2 and message in ended.stderr
+    assert "step 0" not in ended.stdout
 
 
 def test_the_text_that_everybody_has_is_long_enough() -> None:
@@ -78,6 +102,19 @@ def test_a_trainer_evaluates_the_weights_that_are_exported(tmp_path: Path) -> No
     trainer.train()
     trainer.evaluate()
     assert seen.count(False) == 2 and seen.count(True) > 2, "two steps, and evaluations"
+
+
+def test_a_run_that_is_through_or_of_another_length_is_not_continued(tmp_path: Path) -> None:
+    example = import_module("hf_trainer")
+    example.main(tmp_path, CONTENT, steps=2)
+    with pytest.raises(SystemExit, match=r"has made its 2 steps; without .*checkpoint-2 it repeats"):
+        example.main(tmp_path, CONTENT, steps=2)
+    with pytest.raises(SystemExit, match="has a run of 2 steps"):
+        example.main(tmp_path, CONTENT, steps=4)
+    shutil.rmtree(tmp_path / "checkpoint-2")
+    (tmp_path / "model.gguf").unlink()
+    example.main(tmp_path, CONTENT, steps=2)
+    assert (tmp_path / "model.gguf").exists()
 
 
 def test_the_program_writes_the_network_it_has_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

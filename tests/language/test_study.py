@@ -2,10 +2,13 @@
 
 import json
 import lzma
+import math
 import sys
+import weakref
 import zipfile
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -142,6 +145,24 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(
         assert torch.equal(one, other)
 
 
+def test_a_run_that_goes_on_sets_the_rates_that_its_steps_read(text: Path, tmp_path: Path) -> None:
+    """As tensors, of which a CUDA graph reads those that were there before the state was loaded."""
+
+    def with_rates_in_tensors() -> tuple[Run, list[torch.Tensor]]:
+        run = run_of(TINY, text)
+        for group in run.optimizers.rest.param_groups:
+            group["lr"] = torch.tensor(group["lr"])
+        return run, [group["lr"] for group in run.optimizers.rest.param_groups]
+
+    with_rates_in_tensors()[0].save(tmp_path / "checkpoint.pt")
+    run, rates = with_rates_in_tensors()
+    run.load(tmp_path / "checkpoint.pt")
+    run.optimizers.set_rates(0.25)
+    assert [float(rate) for rate in rates] == pytest.approx([0.25 * TINY.rest_rate] * 2)
+    for group, rate in zip(run.optimizers.rest.param_groups, rates, strict=True):
+        assert group["lr"] is rate
+
+
 def test_a_run_learns(text: Path) -> None:
     run = run_of(replace(TINY, iterations=120, every=40, rate=3e-3), text)
     run.train()
@@ -226,6 +247,18 @@ def test_a_study_goes_on_where_it_was_stopped(text: Path, tmp_path: Path, monkey
     assert "0 of 2 runs have a record now" in told and "not through" not in told, "by the records it would take longer"
 
 
+def test_runs_that_are_saved_start_until_the_end(text: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    shape = {name: getattr(TINY, name) for name in ("every", "layers", "width", "heads", "intermediate", "context")}
+    plan = {"runs": [{"method": "parq", "scale": "group", "iterations": 4, "batch": 4, "seed": [0, 1, 2], **shape}]}
+    (tmp_path / "study.json").write_text(json.dumps(plan))
+    arguments = ["study", str(tmp_path / "study.json"), "--text", str(text), "--output", str(tmp_path / "records")]
+    monkeypatch.setattr(study, "STARTING", 3600.0)
+    minutes = ["--minutes", "60.02", "--checkpoints", str(tmp_path / "kept")]  # for the first run, and not again
+    monkeypatch.setattr(sys, "argv", [*arguments, "--device", "cpu", "--at-once", "1", *minutes])
+    study.main()
+    assert "3 of 3 runs have a record now" in capsys.readouterr().out
+
+
 def test_a_run_that_fails_does_not_end_the_others(text: Path, tmp_path: Path, monkeypatch, capsys) -> None:
     shape = {name: getattr(TINY, name) for name in ("every", "layers", "width", "heads", "intermediate", "batch")}
     plan = {"runs": [{"method": "parq", "scale": "group", "iterations": 4, "context": [10_000, 16], **shape}]}
@@ -237,6 +270,22 @@ def test_a_run_that_fails_does_not_end_the_others(text: Path, tmp_path: Path, mo
     told = capsys.readouterr().out
     assert "failed with ValueError: both parts of the text must be longer" in told
     assert "1 of 2 runs have a record now" in told
+
+
+def test_a_run_before_this_one_holds_no_memory(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Run]] = []
+
+    def remembered(*arguments: Any, **settings: Any) -> Run:
+        assert all(run() is None for run in made)
+        run = Run(*arguments, **settings)
+        made.append(weakref.ref(run))
+        return run
+
+    monkeypatch.setattr(study, "Run", remembered)
+    job = study.Job(text, tmp_path, "cpu", math.inf, None, None, at_once=1)
+    for seed in range(3):
+        job(replace(TINY, seed=seed))
+    assert len(made) == 3
 
 
 def test_a_text_that_is_too_short_for_a_sequence_is_an_error() -> None:
@@ -280,6 +329,7 @@ def test_a_network_is_compared_with_its_files_in_llama_cpp(text: Path, tmp_path:
     assert record["nats_llama_cpp"] == pytest.approx(record["nats_torch"], abs=0.01)
     assert record["bytes_q1_0"] < record["bytes_f16"] and record["tokens_per_second_q1_0"]["median"] > 0
     assert record["generated"] == TINY.context - 2, "the context ends there"
+    assert not list(tmp_path.glob("*.gguf")), "nobody asked for them"
 
 
 def record_of(recipe: Recipe, losses: dict[int, float]) -> dict:

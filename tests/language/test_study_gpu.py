@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import adaste
+from benchmarks.language import train
 from benchmarks.language.recipe import Recipe
 from benchmarks.language.train import Run, measure, read_text
 
@@ -78,6 +79,23 @@ def test_rates_reach_the_steps_of_a_graph(text: Path) -> None:
     run._step()
     for (_, latent), old in zip(run.optimizers.latents.latents(), before, strict=True):
         assert torch.equal(latent, old)
+
+
+def test_a_run_that_was_stopped_learns_on(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "LOOK", 60)
+    whole, first, second = (run_of(RECIPE, text, "cuda") for _ in range(3))
+    assert whole.train()
+    assert not first.train(until=0.0) and first.iteration == 60
+    first.save(tmp_path / "checkpoint.pt")
+    second.load(tmp_path / "checkpoint.pt")
+    assert all(group["lr"].is_cuda for group in second.optimizers.rest.param_groups)
+    assert second.train()
+    assert second.curve[-1]["measured"] == pytest.approx(whole.curve[-1]["measured"], rel=0.25)
+    embedding = second.network.model.embed_tokens.weight
+    before = embedding.clone()
+    second.optimizers.set_rates(0.0)
+    second._step()
+    assert torch.equal(embedding, before), "the rate of the embedding, too, reaches the graph"
 
 
 def test_a_scale_in_half_precision_is_rounded_in_compiled_steps_too() -> None:

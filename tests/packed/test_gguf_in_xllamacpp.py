@@ -65,3 +65,5 @@ def test_the_example_continues_a_text(tmp_path: Path, monkeypatch: pytest.Monkey
         adaste.export_gguf(model, tokenizer, tmp_path / "model.gguf")
     printed = import_module("complete_gguf").main(tmp_path / "model.gguf", "the cat", tokens=8)
     assert printed.startswith("the cat") and len(printed) > len("the cat")
+    with pytest.raises(SystemExit, match=r"llama\.cpp: .*exceeds the available context"):
+        import_module("complete_gguf").main(tmp_path / "model.gguf", "xy" * 1000)

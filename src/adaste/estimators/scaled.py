@@ -138,10 +138,11 @@ class GroupMean(Scale):
 
 
 def _group_sizes(values: Tensor, size: int, half_precision: bool) -> Tensor:
-    rows = values.abs().reshape(len(values) if values.ndim > 1 else 1, -1)
+    # No -1 among the sizes: a shard may have no outputs, and nothing can be inferred from no elements.
+    rows = values.abs().flatten(1) if values.ndim > 1 else values.abs().reshape(1, values.numel())
     inputs = rows.shape[1]
     whole = inputs // size * size
-    means = rows[:, :whole].reshape(len(rows), -1, size).mean(2) if whole else rows[:, :0]
+    means = rows[:, :whole].reshape(len(rows), whole // size, size).mean(2) if whole else rows[:, :0]
     if whole < inputs:
         means = torch.cat((means, rows[:, whole:].mean(1, keepdim=True)), 1)
     sizes = torch.where(means > 0, means, 1.0)
