@@ -1,6 +1,7 @@
 #include "format/free_sizes.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "base/error.h"
@@ -20,6 +21,13 @@ int64_t number(const FreeSizes::Rule& rule, const std::vector<int>& sizes) {
     if (result > int64_t{largest} * 2) return int64_t{largest} * 2 + rule.plus;
   }
   return result + rule.plus;
+}
+
+// How the size of an input follows from a free one, for messages.
+std::string formula(const FreeSizes::Rule& rule, const std::string& name) {
+  std::string message = rule.times == 1 ? text("'", name, "'") : text(rule.times, " '", name, "'");
+  if (rule.plus != 0) message += text(rule.plus < 0 ? " - " : " + ", std::abs(rule.plus));
+  return message;
 }
 
 FreeSizes::Rule read_rule(const Json& json, const std::string& what, const FreeSizes& free) {
@@ -85,8 +93,9 @@ std::vector<int> FreeSizes::of(const Graph& graph, const std::vector<std::vector
       const int64_t side = shapes[input][static_cast<size_t>(rule.place)];
       const int64_t size = (side - rule.plus) / rule.times;
       const bool right = side > 0 && size >= 1 && size <= most[which] && size * rule.times + rule.plus == side;
-      require(right, "side ", rule.place, " of '", rule.name, "' must be ", rule.times, " times '", names[which],
-              "', 1 to ", most[which], ", plus ", rule.plus, ", got ", side);
+      require(right, "dimension ", rule.place + 1, " of '", rule.name, "' must be ",
+              std::string_view(formula(rule, names[which])), " with '", names[which], "' from 1 to ", most[which],
+              ", got ", side);
       require(result[which] == 0 || result[which] == size, "all inputs must have one '", names[which], "', got ",
               result[which], " and ", size);
       result[which] = static_cast<int>(size);

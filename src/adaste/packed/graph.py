@@ -236,10 +236,8 @@ class Graph:
                 number, rest = divmod(shape[place] - size.plus, size.times)
                 (free,) = size.of
                 if rest or not 1 <= number <= self.free[free]:
-                    raise ValueError(
-                        f"side {place} of {name} must be {_formula(size)} with {free} from 1 to {self.free[free]}, got "
-                        f"{shape[place]}"
-                    )
+                    allowed = f"{_formula(size)} with {free} from 1 to {self.free[free]}"
+                    raise ValueError(f"dimension {place + 1} of {name} must be {allowed}, got {shape[place]}")
                 if found.setdefault(free, number) != number:
                     raise ValueError(f"all inputs must have one {free}, got {found[free]} and {number}")
         return {name: found.get(name, most) for name, most in self.free.items()}
