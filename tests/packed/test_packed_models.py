@@ -302,6 +302,16 @@ def test_a_loaded_network_refuses_images_of_another_size(tmp_path: Path) -> None
         adaste.load_packed(tmp_path / "m.safetensors")(torch.ones(1, 1, 2, 3))
 
 
+@pytest.mark.parametrize("given", [[[1.0]], None, np.ones((1, 4), np.float32)], ids=lambda given: type(given).__name__)
+def test_a_loaded_network_refuses_what_is_no_tensor(given, tmp_path: Path) -> None:
+    adaste.pack(binarized(nn.Linear(4, 2)), torch.ones(1, 4), path=tmp_path / "m.safetensors")
+    loaded = adaste.load_packed(tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match=f"input must be a tensor, got {type(given).__name__}"):
+        loaded(given)
+    with pytest.raises(ValueError, match=r"input must be floating-point numbers, got torch\.int64"):
+        loaded(torch.ones(1, 4, dtype=torch.int64))
+
+
 def test_a_loaded_network_refuses_bytes(tmp_path: Path) -> None:
     adaste.pack(
         nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), path=tmp_path / "m.safetensors"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from adaste.packed.nodes import LARGEST, OPERATIONS, Flatten, Linear, Node, Shape
@@ -65,8 +66,10 @@ class Input:
             raise ValueError(
                 f"mean and std need a number for each of {channels} channels, got {len(self.mean)} and {len(self.std)}"
             )
-        if not all(map(math.isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
-            raise ValueError(f"mean and std must be finite and std positive, got {self.mean} and {self.std}")
+        with np.errstate(over="ignore"):
+            mean, std = np.array((self.mean, self.std)).astype(np.float32)
+        if not np.isfinite((mean, std)).all() or std.min() <= 0:
+            raise ValueError(f"mean and std must be finite and std positive in float32, got {self.mean} and {self.std}")
 
 
 @dataclass(frozen=True, kw_only=True)
