@@ -311,6 +311,19 @@ def test_many_callers_with_inputs_of_many_sizes_get_what_each_would_get_alone():
         list(callers.map(check, range(120)))
 
 
+def test_a_network_that_half_of_a_size_is_too_small_for_runs_with_others(library, load):  # noqa: F811
+    packing = Packing2(x=("float", 1, 1, 8))
+    packing.convolution(RANDOM.choice(np.array([-1, 1], np.int8), (2, 1, 1, 5)), ["x"])
+    packing.facts.update(free={"length": 8}, sizes=[rule(("x", "shape", 2), ["length"])])
+    net, fixed = adaste_runtime.load_bytes(packing.content()), RANDOM.standard_normal((3, 1, 1, 8), np.float32)
+    np.testing.assert_allclose(net(fixed[..., :7]), net(fixed)[..., :3], atol=1e-5)
+    with pytest.raises(ValueError, match=r"cannot be run with 'length' = 4: .* a kernel of 5 does not fit into 4"):
+        net(fixed[..., :4])
+    tensor = Tensor()
+    assert library.adaste_describe_output(load(packing.content()), 0, ctypes.byref(tensor)) == 0
+    assert list(tensor.shape)[:4] == [-1, 2, 1, -1]
+
+
 def test_c_says_which_sizes_are_free_and_runs_them(library, load):  # noqa: F811
     handle = load(CONTENT)
     tensor = Tensor()

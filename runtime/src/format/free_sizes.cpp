@@ -82,6 +82,26 @@ Json& number_at(const FreeSizes::Rule& rule, std::map<std::string, std::pair<Jso
   return *field;
 }
 
+// The signature with half of a free size, or with one less where the network needs more than half of it. An Error where
+// it can be run with neither: then a rule is wrong.
+Signature smaller_signature(const uint8_t* bytes, size_t size, const Limits& limits, const Graph& graph, size_t which) {
+  const int most = graph.free.most[which];
+  const auto with = [&](int smaller) {
+    std::vector<int> sizes = graph.free.most;
+    sizes[which] = smaller;
+    return signature_of(read_graph(bytes, size, limits, &sizes));
+  };
+  try {
+    return with((most + 1) / 2);
+  } catch (const Error&) {
+    try {
+      return with(std::max(most - 1, 1));
+    } catch (const Error&) {  // the first says as much
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 std::vector<int> FreeSizes::of(const Graph& graph, const std::vector<std::vector<int64_t>>& shapes) const {
@@ -115,9 +135,7 @@ Signature free_signature(const uint8_t* bytes, size_t size, const Limits& limits
   const Signature whole = signature_of(graph);
   Signature result = whole;
   for (size_t i = 0; i < graph.free.names.size(); ++i) {  // what is smaller with one of the sizes
-    std::vector<int> sizes = graph.free.most;
-    sizes[i] = (sizes[i] + 1) / 2;
-    const Signature other = signature_of(read_graph(bytes, size, limits, &sizes));
+    const Signature other = smaller_signature(bytes, size, limits, graph, i);
     const auto loosen = [](const auto& all, const auto& smaller, auto& to) {
       for (size_t port = 0; port < all.size(); ++port)
         for (size_t axis = 1; axis < all[port].shape.size(); ++axis)
