@@ -454,6 +454,18 @@ def test_a_single_input_without_a_batch_is_refused_before_anything_is_computed(e
         adaste.pack(binarized(nn.Linear(16, 4)), example)
 
 
+@pytest.mark.parametrize("model", ["a model", nn.Linear, F.relu], ids=["text", "a class", "a function"])
+def test_what_is_no_module_is_refused(model) -> None:
+    with pytest.raises(ValueError, match=f"model must be a torch.nn.Module, got {type(model).__name__}"):
+        adaste.pack(model, torch.ones(1, 4))
+
+
+def test_truth_that_a_model_gives_is_packed_as_0_and_1(tmp_path: Path) -> None:
+    model, images = after(Function(lambda x: x.mean((2, 3)) > 0)), torch.randn(5, 3, 6, 6)
+    adaste.pack(model, images, path=tmp_path / "m.safetensors")
+    assert torch.equal(adaste.load_packed(tmp_path / "m.safetensors")(images), model(images).float())
+
+
 def test_a_number_for_each_input_beside_a_map_is_a_batch() -> None:
     class Timed(nn.Module):
         def __init__(self) -> None:

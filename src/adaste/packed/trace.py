@@ -110,6 +110,8 @@ def _without_fast_path() -> Iterator[None]:
 
 def name_inputs(model: nn.Module, example: Any) -> dict[str, Tensor]:
     """Return the tensors of an example by name: the parameters of `forward` for those given by place."""
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if isinstance(example, Tensor):
         named = {INPUT: example}
     elif isinstance(example, Mapping):
