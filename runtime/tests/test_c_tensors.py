@@ -161,6 +161,7 @@ def shape(*sides):
     return (ctypes.c_int64 * 8)(*sides)
 
 
+MAPS = "float32 (any, 4, 6, 5) or uint8 (any, 6, 5, 4)"
 BAD = {
     "a name that there is not": (change(0, name=b"y"), "the network has no input 'y'; it has x, t"),
     "an output that there is not": (change(2, name=b"x"), "the network has no output 'x'; it has rows, map"),
@@ -170,25 +171,25 @@ BAD = {
     "an output twice": (change(3, name=b"rows"), "the output 'rows' is given twice"),
     "whole numbers for real ones": (
         change(0, type=INT64),
-        "'x' must be float32 (any, 4, 6, 5), got int64 (3, 4, 6, 5)",
+        f"'x' must be {MAPS}, got int64 (3, 4, 6, 5)",
     ),
-    "bytes for whole numbers": (change(1, type=UINT8), "'t' must be int64 (any, 5), got uint8 (3, 5)"),
-    "real numbers for whole ones": (change(1, type=FLOAT32), "'t' must be int64 (any, 5), got float32 (3, 5)"),
+    "bytes for whole numbers": (change(1, type=UINT8), "'t' must be int64 or int32 (any, 5), got uint8 (3, 5)"),
+    "real numbers for whole ones": (change(1, type=FLOAT32), "'t' must be int64 or int32 (any, 5), got float32 (3, 5)"),
     "bytes of an output": (
         change(3, type=UINT8),
         "'map' must be float32 (any, 4, 6, 2), got uint8 (3, 4, 6, 2)",
     ),
-    "a type that is none": (change(0, type=0), "'x' must be float32 (any, 4, 6, 5), got an unknown type (3, 4, 6, 5)"),
+    "a type that is none": (change(0, type=0), f"'x' must be {MAPS}, got an unknown type (3, 4, 6, 5)"),
     "another size": (
         change(0, shape=shape(3, 4, 6, 6)),
-        "'x' must be float32 (any, 4, 6, 5), got float32 (3, 4, 6, 6)",
+        f"'x' must be {MAPS}, got float32 (3, 4, 6, 6)",
     ),
     "images in the order of bytes": (
         change(0, shape=shape(3, 6, 5, 4)),
-        "'x' must be float32 (any, 4, 6, 5), got float32 (3, 6, 5, 4)",
+        f"'x' must be {MAPS}, got float32 (3, 6, 5, 4)",
     ),
-    "fewer dimensions": (change(1, dimensions=1), "'t' must be int64 (any, 5), got int64 (3)"),
-    "no dimensions": (change(1, dimensions=0), "'t' must be int64 (any, 5), got int64 ()"),
+    "fewer dimensions": (change(1, dimensions=1), "'t' must be int64 or int32 (any, 5), got int64 (3)"),
+    "no dimensions": (change(1, dimensions=0), "'t' must be int64 or int32 (any, 5), got int64 ()"),
     "negative dimensions": (change(1, dimensions=-1), "'t' must have 0 to 8 dimensions, got -1"),
     "too many dimensions": (change(0, dimensions=9), "'x' must have 0 to 8 dimensions, got 9"),
     "another batch": (change(1, shape=shape(2, 5)), "all inputs and outputs must have one batch, got 3 and 2 of 't'"),
@@ -198,7 +199,7 @@ BAD = {
     ),
     "a negative batch": (
         change(0, shape=shape(-1, 4, 6, 5)),
-        "'x' must be float32 (any, 4, 6, 5), got float32 (any, 4, 6, 5)",
+        f"'x' must be {MAPS}, got float32 (-1, 4, 6, 5)",
     ),
     "a batch beyond memory": (
         change(0, shape=shape(2**62, 4, 6, 5)),

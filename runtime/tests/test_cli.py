@@ -9,6 +9,7 @@ import pytest
 from adaste_runtime.cli import main, ranking
 from networks import floats, residual_network
 from packing import Packing
+from test_version_2 import block
 
 
 @pytest.fixture
@@ -232,6 +233,14 @@ def test_a_description_names_ten_classes(tmp_path, capsys):
 def test_what_takes_no_images_refuses_them(model, capsys, option):
     assert main([str(model), "picture.png", option]) == 2
     assert "take no images" in capsys.readouterr().err
+
+
+def test_a_network_of_other_inputs_and_outputs_is_described_but_shows_no_classes(tmp_path, capsys):
+    model = str(block().write(tmp_path))
+    assert main([model, "--describe"]) == 0
+    capsys.readouterr()
+    assert main([model, "picture.png"]) == 2
+    assert "this one takes x, t and gives rows, map: call it from Python" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

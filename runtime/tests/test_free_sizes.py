@@ -81,19 +81,19 @@ def test_images_of_bytes_have_their_channels_last_at_every_size():
     net = adaste_runtime.load_bytes(packing.content())
     pixels = RANDOM.integers(0, 256, (2, 4, 3, 3), np.uint8)
     np.testing.assert_allclose(net(pixels), pixels.transpose(0, 3, 1, 2) / np.float32(255), atol=1e-6)
-    with pytest.raises(ValueError, match=r"side 1 of 'x' must be 1 times 'a', 1 to 8, plus 0, got 9"):
+    with pytest.raises(ValueError, match=r"dimension 2 of 'x' must be 'a' with 'a' from 1 to 8, got 9"):
         net(np.zeros((1, 9, 5, 3), np.uint8))
 
 
 @pytest.mark.parametrize(
     ("x", "t", "words"),
     [
-        ((3, 9, 5), 5, "side 1 of 'x' must be 2 times 'a', 1 to 4, plus 0, got 9"),
-        ((3, 10, 5), 6, "side 1 of 'x' must be 2 times 'a', 1 to 4, plus 0, got 10"),
-        ((3, 8, 6), 5, "side 2 of 'x' must be 1 times 'b', 1 to 5, plus 0, got 6"),
+        ((3, 9, 5), 5, "dimension 2 of 'x' must be 2 'a' with 'a' from 1 to 4, got 9"),
+        ((3, 10, 5), 6, "dimension 2 of 'x' must be 2 'a' with 'a' from 1 to 4, got 10"),
+        ((3, 8, 6), 5, "dimension 3 of 'x' must be 'b' with 'b' from 1 to 5, got 6"),
         ((3, 8, 0), 5, "got 0"),
         ((3, 8, 5), 4, "all inputs must have one 'a', got 4 and 3"),
-        ((3, 8, 5), 1, "side 0 of 't' must be 1 times 'a', 1 to 4, plus 1, got 1"),
+        ((3, 8, 5), 1, "dimension 1 of 't' must be 'a' \\+ 1 with 'a' from 1 to 4, got 1"),
         ((4, 8, 5), 5, r"x must be float32 \(N, 3, 8, 5\)"),
     ],
 )
@@ -218,7 +218,7 @@ def test_bytes_calibrate_at_every_size():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (np.ones((1, 3, 9, 5), np.float32), "side 1 of 'x' must be 1 times 'a', 1 to 8, plus 0, got 9"),
+        (np.ones((1, 3, 9, 5), np.float32), "dimension 2 of 'x' must be 'a' with 'a' from 1 to 8, got 9"),
         (np.ones((1, 4, 6, 4), np.float32), r"images must be float32 \(N, 3, 6, 4\)"),
         (np.ones((3, 6, 4), np.float32), r"images must be float32 \(N, 3, 8, 5\)"),
         (np.ones((1, 3, 6, 4), np.float64), r"images must be float32 \(N, 3, 6, 4\)"),
@@ -274,7 +274,7 @@ def test_c_calibrates_with_inputs_of_any_size(library, load):  # noqa: F811
         assert run(library, handle, [array("x", x)], [array("out", found)]) == (0, "")
         np.testing.assert_array_equal(found, net(x))
     assert library.adaste_calibrate_tensors(handle, (Array * 1)(array("x", images(9, 4))), 1) == -1
-    assert library.adaste_last_error() == b"side 1 of 'x' must be 1 times 'a', 1 to 8, plus 0, got 9"
+    assert library.adaste_last_error() == b"dimension 2 of 'x' must be 'a' with 'a' from 1 to 8, got 9"
 
 
 def test_c_calibrates_texts_of_any_length(library, load):  # noqa: F811
@@ -309,6 +309,19 @@ def test_many_callers_with_inputs_of_many_sizes_get_what_each_would_get_alone():
 
     with ThreadPoolExecutor(6) as callers:
         list(callers.map(check, range(120)))
+
+
+def test_a_network_that_half_of_a_size_is_too_small_for_runs_with_others(library, load):  # noqa: F811
+    packing = Packing2(x=("float", 1, 1, 8))
+    packing.convolution(RANDOM.choice(np.array([-1, 1], np.int8), (2, 1, 1, 5)), ["x"])
+    packing.facts.update(free={"length": 8}, sizes=[rule(("x", "shape", 2), ["length"])])
+    net, fixed = adaste_runtime.load_bytes(packing.content()), RANDOM.standard_normal((3, 1, 1, 8), np.float32)
+    np.testing.assert_allclose(net(fixed[..., :7]), net(fixed)[..., :3], atol=1e-5)
+    with pytest.raises(ValueError, match=r"cannot be run with 'length' = 4: .* a kernel of 5 does not fit into 4"):
+        net(fixed[..., :4])
+    tensor = Tensor()
+    assert library.adaste_describe_output(load(packing.content()), 0, ctypes.byref(tensor)) == 0
+    assert list(tensor.shape)[:4] == [-1, 2, 1, -1]
 
 
 def test_c_says_which_sizes_are_free_and_runs_them(library, load):  # noqa: F811

@@ -334,7 +334,10 @@ def test_tokens_beyond_the_table_are_refused_by_name() -> None:
         ),
         ({"x": np.zeros((1, 4, 6, 5)), "y": np.zeros((1, 3, 7, 8), np.float32)}, r"x must be float32 .* got float64"),
         ({"x": np.zeros((1, 4, 6, 5), np.float32), "y": np.zeros((2, 3, 7, 8), np.float32)}, "must have one batch"),
-        ({"x": np.full((1, 4, 6, 5), np.nan, np.float32), "y": np.zeros((1, 3, 7, 8), np.float32)}, "not finite"),
+        (
+            {"x": np.zeros((1, 4, 6, 5), np.float32), "y": np.full((1, 3, 7, 8), np.nan, np.float32)},
+            "'y' holds numbers that are not finite",
+        ),
     ],
 )
 def test_the_runtime_says_what_inputs_a_network_wants(inputs: dict[str, np.ndarray], words: str) -> None:

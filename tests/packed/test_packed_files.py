@@ -213,6 +213,14 @@ SAID_WRONG = {
     ),
     "a mean without std": (image("mean", [0.5, 0.5]), "both"),
     "means of other channels": (lambda p: (image("mean", [0.5])(p), image("std", [1.0])(p)), "each of 2 channels"),
+    "a std that float32 does not hold": (
+        lambda p: (image("mean", [0, 0])(p), image("std", [1, 1e-50])(p)),
+        "std positive in float32",
+    ),
+    "a mean that float32 does not hold": (
+        lambda p: (image("mean", [0, 1e39])(p), image("std", [1, 1])(p)),
+        "must be finite",
+    ),
     "a std of zero": (lambda p: (image("mean", [0, 0])(p), image("std", [1, 0])(p)), "std positive"),
     "an endless mean": (image("mean", [1e999, 0]), "Infinity is no number"),
     "a long mean": (image("mean", [10**4000, 0]), "must be a number that a float holds"),

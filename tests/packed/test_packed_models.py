@@ -302,6 +302,16 @@ def test_a_loaded_network_refuses_images_of_another_size(tmp_path: Path) -> None
         adaste.load_packed(tmp_path / "m.safetensors")(torch.ones(1, 1, 2, 3))
 
 
+@pytest.mark.parametrize("given", [[[1.0]], None, np.ones((1, 4), np.float32)], ids=lambda given: type(given).__name__)
+def test_a_loaded_network_refuses_what_is_no_tensor(given, tmp_path: Path) -> None:
+    adaste.pack(binarized(nn.Linear(4, 2)), torch.ones(1, 4), path=tmp_path / "m.safetensors")
+    loaded = adaste.load_packed(tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match=f"input must be a tensor, got {type(given).__name__}"):
+        loaded(given)
+    with pytest.raises(ValueError, match=r"input must be floating-point numbers, got torch\.int64"):
+        loaded(torch.ones(1, 4, dtype=torch.int64))
+
+
 def test_a_loaded_network_refuses_bytes(tmp_path: Path) -> None:
     adaste.pack(
         nn.Sequential(nn.Flatten(), binarized(nn.Linear(4, 2))), torch.ones(1, 1, 2, 2), path=tmp_path / "m.safetensors"
@@ -336,10 +346,20 @@ class Mixed(nn.Module):
             return (2 * x).flatten(1)
 
 
+class Sine(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sin()
+
+
+class Angle(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.atan()
+
+
 class Inside(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.layer = nn.Hardshrink()
+        self.layer = nn.LogSoftmax(1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layer(x).flatten(1)
@@ -369,14 +389,14 @@ def line_of(model: type[nn.Module]) -> str:
     ("layers", "words"),
     [
         (
-            [nn.Sequential(nn.Identity(), nn.Hardshrink())],
-            "the Hardshrink at '1.1' computes aten.hardshrink.default.* may have",
+            [nn.Sequential(nn.Identity(), nn.LogSoftmax(1))],
+            "the LogSoftmax at '1.1' computes aten.log_softmax.int.* may have",
         ),
         ([nn.MaxPool2d(3, dilation=2)], "the MaxPool2d at '1': dilation"),
         ([nn.BatchNorm2d(4, track_running_stats=False)], "the BatchNorm2d at '1': a BatchNorm without running"),
         ([Sorted()], rf"the Sorted at '1' {line_of(Sorted)} computes aten.sort"),
         ([Mixed()], "the Mixed at '1' computes wrap_with_autocast, which has no place"),
-        ([Inside()], rf"the Hardshrink at '1.layer' {line_of(Inside)} computes aten.hardshrink"),
+        ([Inside()], rf"the LogSoftmax at '1.layer' {line_of(Inside)} computes aten.log_softmax"),
         ([Places()], rf"the Places at '1' {line_of(Places)} uses result 1 of max"),
         (
             [nn.LogSoftmax(1)],
@@ -434,6 +454,18 @@ def test_a_single_input_without_a_batch_is_refused_before_anything_is_computed(e
         adaste.pack(binarized(nn.Linear(16, 4)), example)
 
 
+@pytest.mark.parametrize("model", ["a model", nn.Linear, F.relu], ids=["text", "a class", "a function"])
+def test_what_is_no_module_is_refused(model) -> None:
+    with pytest.raises(ValueError, match=f"model must be a torch.nn.Module, got {type(model).__name__}"):
+        adaste.pack(model, torch.ones(1, 4))
+
+
+def test_truth_that_a_model_gives_is_packed_as_0_and_1(tmp_path: Path) -> None:
+    model, images = after(Function(lambda x: x.mean((2, 3)) > 0)), torch.randn(5, 3, 6, 6)
+    adaste.pack(model, images, path=tmp_path / "m.safetensors")
+    assert torch.equal(adaste.load_packed(tmp_path / "m.safetensors")(images), model(images).float())
+
+
 def test_a_number_for_each_input_beside_a_map_is_a_batch() -> None:
     class Timed(nn.Module):
         def __init__(self) -> None:
@@ -468,10 +500,10 @@ def test_a_model_whose_own_outputs_are_not_finite_is_told_so_and_where_it_begins
 
 def test_all_layers_that_cannot_be_packed_are_listed_at_once() -> None:
     layers = (
-        nn.Hardshrink(),
+        Sine(),
         nn.MaxPool2d(2, stride=1, dilation=2),
-        nn.Hardshrink(),
-        nn.Softshrink(),
+        Sine(),
+        Angle(),
         nn.MaxPool2d(2, dilation=2),
         nn.Flatten(),
         nn.Linear(4 * 2 * 2, 3),
@@ -480,11 +512,12 @@ def test_all_layers_that_cannot_be_packed_are_listed_at_once() -> None:
     with pytest.raises(ValueError) as caught:
         adaste.pack(after(*layers), torch.randn(1, 3, 9, 9))
     head, *lines, advice = str(caught.value).splitlines()
+    sine, angle = (line_of(model).replace("\\", "") for model in (Sine, Angle))
     assert head == "the model cannot be packed:"
     assert [line.strip() for line in lines] == [
-        "the Hardshrink at '1', the Hardshrink at '3' compute aten.hardshrink.default, which has no place in the file",
+        f"the Sine at '1' {sine}, the Sine at '3' {sine} compute aten.sin.default, which has no place in the file",
         "the MaxPool2d at '2', the MaxPool2d at '5': dilation must be 1, got [2, 2]",
-        "the Softshrink at '4' computes aten.softshrink.default, which has no place in the file",
+        f"the Angle at '4' {angle} computes aten.atan.default, which has no place in the file",
         "the LogSoftmax at '8' computes aten.log_softmax.int, which has no place in the file",
     ]
     assert advice.startswith("A packed network may have convolutions")
@@ -502,10 +535,10 @@ def test_what_only_follows_from_a_layer_that_cannot_be_packed_is_not_listed() ->
 
 
 def test_results_that_are_several_do_not_keep_others_from_being_listed() -> None:
-    layers = (Function(lambda x: torch.sort(x, 1)[0]), nn.Hardshrink(), nn.Sequential(Places(), nn.Flatten()))
+    layers = (Function(lambda x: torch.sort(x, 1)[0]), Sine(), nn.Sequential(Places(), nn.Flatten()))
     with pytest.raises(ValueError) as caught:
         adaste.pack(after(*layers), torch.randn(1, 3, 5, 5))
-    assert all(words in str(caught.value) for words in ("aten.sort", "uses result 1 of max", "the Hardshrink at '2'"))
+    assert all(words in str(caught.value) for words in ("aten.sort", "uses result 1 of max", "the Sine at '2'"))
 
 
 def test_all_layers_that_are_not_binary_are_listed_at_once() -> None:

@@ -59,7 +59,11 @@ def test_the_operations_of_the_rows_are_those_of_torch() -> None:
         (Function(lambda x: torch.div(x, 2, rounding_mode="floor")), "use real numbers"),
         (Function(lambda x: x + torch.rand_like(x)), "use evaluation mode, with statistics"),
         (Function(lambda x: torch.fft.fft(x).abs()), "use `matmul`"),
-        (nn.Hardshrink(), "leave the inputs of a batch apart"),
+        (Function(lambda x: x.sin()), "use `log`, `exp`, sums, maxima and products of tensors"),
+        (Function(lambda x: torch.cdist(x, x)), "use `log`, `exp`, sums, maxima and products of tensors"),
+        (nn.AdaptiveMaxPool1d(3), "and pools with windows of one size"),
+        (Function(lambda x: x.pow(1.5)), "and pools with windows of one size"),
+        (Function(lambda x: x.index_add(1, torch.tensor([0]), x[:, :1])), "leave the inputs of a batch apart"),
     ],
 )
 def test_a_refusal_ends_with_the_nearest_thing(model: nn.Module, advice: str) -> None:

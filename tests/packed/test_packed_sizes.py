@@ -208,7 +208,7 @@ def segmenter() -> Graph:
 @pytest.mark.parametrize(
     ("sides", "words"),
     [
-        ((3, 36, 24), r"side 1 of input must be 4 height with height from 1 to 8, got 36"),
+        ((3, 36, 24), r"dimension 2 of input must be 4 height with height from 1 to 8, got 36"),
         ((3, 30, 24), "got 30"),
         ((3, 32, 0), "got 0"),
         ((4, 32, 24), r"images must be \(n, 3, 32, 24\)"),

@@ -89,6 +89,22 @@ OTHER_FORMS: dict[str, nn.Module] = {
     "add with alpha": Function(lambda x: torch.add(x, x.relu(), alpha=-0.5)),
     "difference": Function(lambda x: x - x.relu()),
     "difference of flat values": Function(lambda x: x.relu().flatten(1) - x.flatten(1)),
+    "ELU with an alpha": nn.ELU(0.5),
+    "CELU": nn.CELU(0.5),
+    "SELU": nn.SELU(),
+    "RReLU": nn.RReLU(),
+    "Softplus": nn.Softplus(beta=3),
+    "LogSigmoid": nn.LogSigmoid(),
+    "sign": Function(lambda x: x.sign() * x.mean(1, keepdim=True)),
+    "clamp by tensors": Function(lambda x: torch.clamp(x, torch.zeros(4, 1, 1), x.abs().mean(1, keepdim=True))),
+    "variance and mean": Function(lambda x: torch.sub(*torch.var_mean(x, 1))),
+    "Hardshrink, by torch's definition": nn.Hardshrink(),
+    "Softshrink, by torch's definition": nn.Softshrink(),
+    "Threshold, by torch's definition": nn.Threshold(0.1, 0.2),
+    "deviation, by torch's definition": Function(lambda x: x.std((2, 3))),
+    "values side by side, by torch's definition": Function(lambda x: torch.hstack([x, x.absolute().clip(0.1, 1)])),
+    "similarity, by torch's definition": Function(lambda x: F.cosine_similarity(x, x.roll(1, 3), dim=1)),
+    "another order, by torch's definition": Function(lambda x: torch.moveaxis(x, 1, -1).mT),
 }
 """Operations that the file has no node for, but others that do the same."""
 

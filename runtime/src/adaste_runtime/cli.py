@@ -55,6 +55,12 @@ def _run(options: argparse.Namespace) -> bool:
         return True
     if not options.images:
         raise ValueError("name at least one image, or --bench or --describe")
+    if not network._is_usual():
+        takes, gives = ", ".join(network.input_shapes), ", ".join(network.output_shapes)
+        raise ValueError(
+            f"images need a network from images to one row of numbers each; this one takes {takes} and gives {gives}: "
+            "call it from Python, with adaste_runtime.load"
+        )
     show = _show_json if options.json else _show
     return _show_all(network, options.images, _checked_top(options.top, network.outputs), show)
 
@@ -125,8 +131,7 @@ def _seen(network: Network, path: Path) -> NDArray[np.float32]:
         found = network(images)
     except (ValueError, MemoryError) as error:  # which know of no file
         raise ValueError(f"{path}: {error}") from None
-    if isinstance(found, dict):
-        raise ValueError(f"{path}: the network gives {', '.join(found)}, not one row of numbers for each image")
+    assert not isinstance(found, dict)
     if not np.isfinite(found).all():
         raise ValueError(f"{path}: the outputs are not finite: its numbers are too large for the network")
     return found

@@ -152,6 +152,17 @@ class Network:
         """
         import numpy as np
 
+        results, shapes, arrays = self._taken(inputs, named)
+        outputs = [np.empty((len(arrays[0]), *port[2]), np.float32) for port in results]
+        self._network.compute(shapes, arrays, outputs)
+        if len(outputs) == 1:
+            return outputs[0]
+        return {port[0]: output for port, output in zip(results, outputs, strict=True)}
+
+    def _taken(
+        self, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[list[Any], list[list[int]], list[NDArray[Any]]]:
+        """The outputs for the inputs of a call, as the file has them, the shapes of these, and these as arrays."""
         ports = self._network.input_ports
         free = bool(self._network.free_sizes)
         given = {**dict(zip((port[0] for port in ports), inputs, strict=False)), **named}
@@ -162,34 +173,35 @@ class Network:
         shapes = [_sides(given[port[0]], port) for port in ports] if free else [list(port[2]) for port in ports]
         ports, results = self._network.ports_for(shapes) if free else (ports, self._network.output_ports)
         arrays = [self._fitting(port[0], port[1], tuple(port[2]), given[port[0]]) for port in ports]
-        count = len(arrays[0])
-        if any(len(array) != count for array in arrays):
+        if any(len(array) != len(arrays[0]) for array in arrays):
             raise ValueError(f"all inputs must have one batch, got {[len(array) for array in arrays]}")
-        outputs = [np.empty((count, *port[2]), np.float32) for port in results]
-        self._network.compute(shapes, arrays, outputs)
-        if len(outputs) == 1:
-            return outputs[0]
-        return {port[0]: output for port, output in zip(results, outputs, strict=True)}
+        return results, shapes, arrays
 
     def _fitting(self, name: str, kind: str, shape: tuple[int, ...], given: Any) -> NDArray[Any]:
-        """An input as the network takes it: whole numbers of any type become int32."""
+        """An input as the network takes it: whole numbers of any type, and truth, become int32."""
         import numpy as np
 
-        if kind == "float32" and len(shape) == 3:
-            return self._checked(given, shape, "images" if self._is_usual() else name)
         array = np.asarray(given)
+        if kind == "float32" and len(shape) == 3:
+            _check(str(array.dtype), array.shape, shape, "images" if self._takes_images() else name)
+            return np.ascontiguousarray(array)
         wanted = f"{name} must be {'whole numbers' if kind == 'int32' else kind} (N, {', '.join(map(str, shape))})"
-        right = array.dtype.kind in "iu" if kind == "int32" else array.dtype == np.float32
+        right = array.dtype.kind in "biu" if kind == "int32" else array.dtype == np.float32
         if not right or array.ndim != len(shape) + 1 or array.shape[1:] != shape:
             raise ValueError(f"{wanted}, got {array.dtype} {array.shape}")
         if kind == "int32" and array.size and (array.min() < 0 or array.max() > 2**31 - 1):
             raise ValueError(f"{wanted} from 0 to {2**31 - 1}, got {array.min()} to {array.max()}")
         return np.ascontiguousarray(array, np.int32 if kind == "int32" else np.float32)
 
+    def _takes_images(self) -> bool:
+        """Whether it takes images alone."""
+        first, *more = self._network.input_ports
+        return not more and (first[1], len(first[2])) == ("float32", 3)
+
     def _is_usual(self) -> bool:
         """Whether it takes images alone and gives a row of numbers for each."""
-        (first, *more), (result, *others) = self._network.input_ports, self._network.output_ports
-        return not more and not others and (first[1], len(first[2]), len(result[2])) == ("float32", 3, 1)
+        result, *others = self._network.output_ports
+        return self._takes_images() and not others and len(result[2]) == 1
 
     def run(self, images: Any, outputs: Any) -> None:
         """Compute the outputs for images into memory that is there, without numpy.
@@ -208,26 +220,17 @@ class Network:
             raise ValueError("images and outputs must be without gaps, in the order of C")
         self._network.run(batch, target)
 
-    def calibrate(self, images: NDArray[Any]) -> None:
-        """Fix the ranges of 8-bit activations to those of typical images; without it each image has its own.
+    def calibrate(self, *inputs: NDArray[Any], **named: NDArray[Any]) -> None:
+        """Fix the ranges of 8-bit activations to those of typical inputs, given as in a call; without it each input of
+        a batch has its own.
 
-        Where sizes are free, the ranges are those of images of all sizes, whatever the size of these; the last call
+        Where sizes are free, the ranges are those of inputs of all sizes, whatever the size of these; the last call
         counts. Images that are all of one colour are refused: they show no ranges.
         """
-        sides: tuple[int, ...] = self.input_shape
-        if self._network.free_sizes:
-            (port,), _ = self._network.ports_for([_sides(images, self._network.input_ports[0])])
-            sides = tuple(port[2])
-        batch = self._checked(images, sides)
-        _refuse_one_colour(batch)
-        self._network.calibrate(batch)
-
-    def _checked(self, images: NDArray[Any], sides: tuple[int, ...], name: str = "images") -> NDArray[Any]:
-        import numpy as np
-
-        array = np.asarray(images)
-        _check(str(array.dtype), array.shape, sides, name)
-        return np.ascontiguousarray(array)
+        _, shapes, arrays = self._taken(inputs, named)
+        if self._takes_images():
+            _refuse_one_colour(arrays[0])
+        self._network.calibrate(shapes, arrays)
 
     def __repr__(self) -> str:
         if self._is_usual():

@@ -55,16 +55,15 @@ nb::list nodes(const adaste::Networks& networks) {
 
 // The front allocates arrays of the right sizes; a wrong one must not reach memory that is not there.
 template <class Array>
-adaste::Images checked(const adaste::Network& network, const Array& images, const Outputs* outputs) {
+adaste::Images checked(const adaste::Network& network, const Array& images, const Outputs& outputs) {
   const adaste::Extent input = network.input();
   const auto size = [](int side) { return static_cast<size_t>(side); };
   constexpr bool floats = std::is_same_v<Array, Floats>;
   const size_t wanted[3] = {size(floats ? input.channels : input.height), size(floats ? input.height : input.width),
                             size(floats ? input.width : input.channels)};
   for (size_t i = 0; i < 3; ++i) adaste::require(images.shape(i + 1) == wanted[i], "the images have a wrong shape");
-  adaste::require(
-      outputs == nullptr || (outputs->shape(0) == images.shape(0) && outputs->shape(1) == size(network.outputs())),
-      "the outputs have a wrong shape");
+  adaste::require(outputs.shape(0) == images.shape(0) && outputs.shape(1) == size(network.outputs()),
+                  "the outputs have a wrong shape");
   if constexpr (floats)
     return {images.data(), nullptr, static_cast<int64_t>(images.shape(0))};
   else
@@ -73,7 +72,7 @@ adaste::Images checked(const adaste::Network& network, const Array& images, cons
 
 template <class Array>
 void run(adaste::Networks& networks, const Array& images, const Outputs& outputs) {
-  const adaste::Images batch = checked(networks.largest(), images, &outputs);
+  const adaste::Images batch = checked(networks.largest(), images, outputs);
   const nb::gil_scoped_release unlocked;
   networks.largest().run(batch, outputs.data());
 }
@@ -112,16 +111,14 @@ bool fits(const Array& array, size_t count, const std::vector<int>& sides) {
   return same;
 }
 
-// Inputs and outputs in the order of the ports; the front has made them fit.
-void compute(adaste::Networks& networks, const std::vector<std::vector<int64_t>>& shapes,
-             const std::vector<Anything>& inputs, const std::vector<Output>& outputs) {
-  adaste::require(shapes.size() == networks.largest().input_ports().size(), "a wrong number of shapes");
-  const std::shared_ptr<adaste::Network> kept = networks.at(shapes);  // it was planned when its ports were asked for
-  adaste::Network& network = *kept;
+size_t batch_of(const std::vector<Anything>& inputs) {
+  return inputs.empty() || inputs[0].ndim() == 0 ? 0 : inputs[0].shape(0);
+}
+
+// Inputs in the order of the ports; the front has made them fit.
+std::vector<adaste::Feed> feeds_of(const adaste::Network& network, const std::vector<Anything>& inputs) {
   const auto& takes = network.input_ports();
-  const auto& gives = network.output_ports();
-  adaste::require(inputs.size() == takes.size() && outputs.size() == gives.size(), "a wrong number of arrays");
-  const size_t count = inputs[0].ndim() == 0 ? 0 : inputs[0].shape(0);
+  adaste::require(inputs.size() == takes.size(), "a wrong number of inputs");
   std::vector<adaste::Feed> feeds;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const adaste::Value& value = network.value_of(takes[i]);
@@ -136,35 +133,43 @@ void compute(adaste::Networks& networks, const std::vector<std::vector<int64_t>>
       feed.bytes = static_cast<const uint8_t*>(array.data()), sides = {sides[1], sides[2], sides[0]};
     else
       adaste::fail("input ", i, " has a wrong type");
-    adaste::require(fits(array, count, sides), "input ", i, " has a wrong shape");
+    adaste::require(fits(array, batch_of(inputs), sides), "input ", i, " has a wrong shape");
     feeds.push_back(feed);
   }
+  return feeds;
+}
+
+// The network for inputs of these shapes: it was planned when its ports were asked for.
+std::shared_ptr<adaste::Network> network_for(adaste::Networks& networks,
+                                             const std::vector<std::vector<int64_t>>& shapes) {
+  adaste::require(shapes.size() == networks.largest().input_ports().size(), "a wrong number of shapes");
+  return networks.at(shapes);
+}
+
+// Outputs are in the order of the ports, too.
+void compute(adaste::Networks& networks, const std::vector<std::vector<int64_t>>& shapes,
+             const std::vector<Anything>& inputs, const std::vector<Output>& outputs) {
+  const std::shared_ptr<adaste::Network> network = network_for(networks, shapes);
+  const std::vector<adaste::Feed> feeds = feeds_of(*network, inputs);
+  const auto& gives = network->output_ports();
+  adaste::require(outputs.size() == gives.size(), "a wrong number of outputs");
+  const size_t count = batch_of(inputs);
   std::vector<float*> targets;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    adaste::require(fits(outputs[i], count, network.value_of(gives[i]).shape.sides), "output ", i,
+    adaste::require(fits(outputs[i], count, network->value_of(gives[i]).shape.sides), "output ", i,
                     " has a wrong shape");
     targets.push_back(outputs[i].data());
   }
   const nb::gil_scoped_release unlocked;
-  network.run(feeds.data(), static_cast<int64_t>(count), targets.data());
+  network->run(feeds.data(), static_cast<int64_t>(count), targets.data());
 }
 
-template <class Array>
-void calibrate(adaste::Networks& networks, const Array& images) {
-  static_cast<void>(networks.largest().input());  // an error where it does not take images alone
-  constexpr bool floats = std::is_same_v<Array, Floats>;
-  std::vector<int64_t> sides;
-  for (const int axis : {floats ? 1 : 3, floats ? 2 : 1, floats ? 3 : 2})
-    sides.push_back(static_cast<int64_t>(images.shape(static_cast<size_t>(axis))));
-  std::shared_ptr<adaste::Network> network;
-  {
-    const nb::gil_scoped_release unlocked;  // a size that is new is planned first
-    network = networks.at({sides});
-  }
-  const adaste::Images batch = checked(*network, images, nullptr);
-  const adaste::Feed feed{batch.floats, batch.bytes};
+void calibrate(adaste::Networks& networks, const std::vector<std::vector<int64_t>>& shapes,
+               const std::vector<Anything>& inputs) {
+  const std::shared_ptr<adaste::Network> network = network_for(networks, shapes);
+  const std::vector<adaste::Feed> feeds = feeds_of(*network, inputs);
   const nb::gil_scoped_release unlocked;
-  network->calibrate(&feed, batch.count);
+  network->calibrate(feeds.data(), static_cast<int64_t>(batch_of(inputs)));
 }
 
 }  // namespace
@@ -220,6 +225,5 @@ NB_MODULE(_runtime, module) {
       .def_prop_ro("memory_bytes", &adaste::Networks::memory_bytes)
       .def("run", &run<Floats>, "images"_a.noconvert(), "outputs"_a.noconvert())
       .def("run", &run<Bytes>, "images"_a.noconvert(), "outputs"_a.noconvert())
-      .def("calibrate", &calibrate<Floats>, "images"_a.noconvert())
-      .def("calibrate", &calibrate<Bytes>, "images"_a.noconvert());
+      .def("calibrate", &calibrate, "shapes"_a, "inputs"_a.noconvert());
 }

@@ -30,17 +30,15 @@ const Kind* kind_of(const adaste_tensor& tensor) {
   return found == std::end(kinds) ? nullptr : found;
 }
 
-// Names and shapes are the caller's.
-std::string described(const char* type, const std::vector<int64_t>& shape) {
+// A shape that is wanted, where a size may be any, or one that is given.
+std::string described(const char* type, const std::vector<int64_t>& shape, bool wanted = false) {
   std::string message = adaste::text(type, " (");
   for (size_t i = 0; i < shape.size(); ++i) {
     message += i > 0 ? ", " : "";
-    message += shape[i] == adaste::any_size ? "any" : adaste::text(shape[i]);
+    message += wanted && shape[i] == adaste::any_size ? "any" : adaste::text(shape[i]);
   }
   return message + ")";
 }
-
-const char* type_name(adaste::ValueType type) { return type == adaste::ValueType::float32 ? "float32" : "int64"; }
 
 std::string_view name_of(const adaste_tensor& tensor, const char* what, int number) {
   require(tensor.name != nullptr, "the name of ", what, " ", number, " is NULL");
@@ -75,6 +73,14 @@ std::vector<int64_t> shape_of(const adaste_tensor& tensor, std::string_view name
 std::vector<int64_t> wanted_shape(const adaste::TensorFacts& facts, int type) {
   const std::vector<int64_t>& shape = facts.shape;
   return type == ADASTE_UINT8 ? std::vector<int64_t>{shape[0], shape[2], shape[3], shape[1]} : shape;
+}
+
+// What an input or output may be, in words.
+std::string allowed(const adaste::TensorFacts& facts, bool input) {
+  const bool whole = facts.type == adaste::ValueType::int64;
+  const std::string message = described(whole ? "int64 or int32" : "float32", facts.shape, true);
+  const bool bytes = may_have(facts, ADASTE_UINT8, input);
+  return bytes ? message + " or " + described("uint8", wanted_shape(facts, ADASTE_UINT8), true) : message;
 }
 
 bool fits(const std::vector<int64_t>& shape, const std::vector<int64_t>& wanted) {
@@ -149,7 +155,7 @@ class Binding {
     std::vector<int64_t> shape = shape_of(tensor, facts.name);
     const std::vector<int64_t> wanted = wanted_shape(facts, may_have(facts, tensor.type, input) ? tensor.type : 0);
     const bool right = kind != nullptr && may_have(facts, tensor.type, input) && fits(shape, wanted);
-    require(right, "'", facts.name, "' must be ", std::string_view(described(type_name(facts.type), facts.shape)), ", got ",
+    require(right, "'", facts.name, "' must be ", std::string_view(allowed(facts, input)), ", got ",
             std::string_view(described(kind == nullptr ? "an unknown type" : kind->name, shape)));
     require(batch_ < 0 || batch_ == shape[0], "all inputs and outputs must have one batch, got ", batch_, " and ",
             shape[0], " of '", facts.name, "'");

@@ -287,7 +287,7 @@ void Network::read_input(size_t number, const Feed& feed, int64_t first, const C
   const std::string& name = graph_.inputs[number].name;
   if (value.integer)
     require(good, "'", name, "' must hold whole numbers from 0 to ", most_tokens_[number] - 1);
-  else if (map)
+  else if (map && graph_.inputs.size() == 1)
     require(good, "the images hold numbers that are not finite");
   else
     require(good, "'", name, "' holds numbers that are not finite");

@@ -1,6 +1,7 @@
 #include "format/free_sizes.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "base/error.h"
@@ -20,6 +21,13 @@ int64_t number(const FreeSizes::Rule& rule, const std::vector<int>& sizes) {
     if (result > int64_t{largest} * 2) return int64_t{largest} * 2 + rule.plus;
   }
   return result + rule.plus;
+}
+
+// How the size of an input follows from a free one, for messages.
+std::string formula(const FreeSizes::Rule& rule, const std::string& name) {
+  std::string message = rule.times == 1 ? text("'", name, "'") : text(rule.times, " '", name, "'");
+  if (rule.plus != 0) message += text(rule.plus < 0 ? " - " : " + ", std::abs(rule.plus));
+  return message;
 }
 
 FreeSizes::Rule read_rule(const Json& json, const std::string& what, const FreeSizes& free) {
@@ -74,6 +82,26 @@ Json& number_at(const FreeSizes::Rule& rule, std::map<std::string, std::pair<Jso
   return *field;
 }
 
+// The signature with half of a free size, or with one less where the network needs more than half of it. An Error where
+// it can be run with neither: then a rule is wrong.
+Signature smaller_signature(const uint8_t* bytes, size_t size, const Limits& limits, const Graph& graph, size_t which) {
+  const int most = graph.free.most[which];
+  const auto with = [&](int smaller) {
+    std::vector<int> sizes = graph.free.most;
+    sizes[which] = smaller;
+    return signature_of(read_graph(bytes, size, limits, &sizes));
+  };
+  try {
+    return with((most + 1) / 2);
+  } catch (const Error&) {
+    try {
+      return with(std::max(most - 1, 1));
+    } catch (const Error&) {  // the first says as much
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 std::vector<int> FreeSizes::of(const Graph& graph, const std::vector<std::vector<int64_t>>& shapes) const {
@@ -85,8 +113,9 @@ std::vector<int> FreeSizes::of(const Graph& graph, const std::vector<std::vector
       const int64_t side = shapes[input][static_cast<size_t>(rule.place)];
       const int64_t size = (side - rule.plus) / rule.times;
       const bool right = side > 0 && size >= 1 && size <= most[which] && size * rule.times + rule.plus == side;
-      require(right, "side ", rule.place, " of '", rule.name, "' must be ", rule.times, " times '", names[which],
-              "', 1 to ", most[which], ", plus ", rule.plus, ", got ", side);
+      require(right, "dimension ", rule.place + 1, " of '", rule.name, "' must be ",
+              std::string_view(formula(rule, names[which])), " with '", names[which], "' from 1 to ", most[which],
+              ", got ", side);
       require(result[which] == 0 || result[which] == size, "all inputs must have one '", names[which], "', got ",
               result[which], " and ", size);
       result[which] = static_cast<int>(size);
@@ -106,9 +135,7 @@ Signature free_signature(const uint8_t* bytes, size_t size, const Limits& limits
   const Signature whole = signature_of(graph);
   Signature result = whole;
   for (size_t i = 0; i < graph.free.names.size(); ++i) {  // what is smaller with one of the sizes
-    std::vector<int> sizes = graph.free.most;
-    sizes[i] = (sizes[i] + 1) / 2;
-    const Signature other = signature_of(read_graph(bytes, size, limits, &sizes));
+    const Signature other = smaller_signature(bytes, size, limits, graph, i);
     const auto loosen = [](const auto& all, const auto& smaller, auto& to) {
       for (size_t port = 0; port < all.size(); ++port)
         for (size_t axis = 1; axis < all[port].shape.size(); ++axis)

@@ -66,14 +66,18 @@ _FUNCTIONS: dict[Any, Call] = {
     _aten.clamp.default: maths.clamp,
     _aten.clamp_min.default: maths.clamp,
     _aten.clamp_max.default: maths.clamp,
+    _aten.clamp.Tensor: maths.clamp_by_tensors,
     _aten.gelu.default: maths.gelu,
     _aten.elu.default: maths.elu,
     _aten.selu.default: maths.selu,
-    _aten.celu.default: maths.function("elu", "alpha"),
+    _aten.celu.default: maths.celu,
     _aten.leaky_relu.default: maths.function("leaky_relu", "negative_slope"),
+    _aten.rrelu.default: maths.rrelu,
     _aten.prelu.default: maths.prelu,
     _aten.glu.default: maths.glu,
     _aten.softplus.default: maths.softplus,
+    _aten.log_sigmoid.default: maths.log_sigmoid,
+    _aten.sign.default: maths.sign,
     **{
         getattr(_aten, name).default: maths.function(name)
         for name in (
@@ -123,6 +127,7 @@ _ARITHMETIC: dict[Any, Call] = {
     _aten.linalg_vector_norm.default: maths.vector_norm,
     _aten.var.correction: maths.variance,
     _aten.var.dim: maths.variance,
+    _aten.var_mean.correction: maths.variance_and_mean,
     _aten.max.dim: layers.extreme("max"),
     _aten.min.dim: layers.extreme("min"),
 }
@@ -289,6 +294,20 @@ NEAREST: tuple[Nearest, ...] = (
         "float32 does not hold",
         "real numbers",
         "round floor ceil trunc frac fmod remainder floor_divide div.Tensor_mode div.Scalar_mode",
+    ),
+    Nearest(
+        "trigonometric functions, logarithms to other bases, `log1p`, `expm1`, `prod`, `any`, `all`, `isnan`, "
+        "`diagonal`, distances of all pairs, `EmbeddingBag`, `Bilinear`",
+        "`log`, `exp`, sums, maxima and products of tensors",
+        "sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh sinc log2 log10 log1p exp2 expm1 logaddexp erfc "
+        "erfinv lgamma digamma hypot prod any all isnan isinf isfinite nan_to_num nanmean diagonal cdist embedding_bag "
+        "bilinear",
+    ),
+    Nearest(
+        "powers but for 2, 3, 0.5, -0.5 and -1, norms but for the Euclidean one, products with a vector, average pools "
+        "with a divisor of their own, adaptive max pools with windows of different sizes",
+        "products, roots, a matrix of one column, and pools with windows of one size",
+        "pow linalg_vector_norm matmul mv avg_pool2d adaptive_max_pool1d adaptive_max_pool2d",
     ),
     Nearest(
         "three-dimensional convolutions, dilated max pools, bicubic or exact-nearest resizing",

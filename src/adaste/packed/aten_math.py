@@ -70,15 +70,34 @@ def gelu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
 
 def elu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """Add aten.elu."""
-    if (a["scale"], a["input_scale"]) != (1, 1):
-        raise ValueError(f"the scales of an ELU must be 1, got {a['scale']} and {a['input_scale']}")
-    return put_function(builder, a["self"], "elu", float(a["alpha"]))
+    return _put_elu(builder, a["self"], a["alpha"], a["scale"], a["input_scale"])
 
 
 def selu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """Add aten.selu: a scaled ELU."""
-    x = put_function(builder, a["self"], "elu", 1.6732632423543772)
-    return put_combination(builder, "multiply", x, 1.0507009873554805)
+    return _put_elu(builder, a["self"], 1.6732632423543772, 1.0507009873554805)
+
+
+def celu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.celu: an ELU whose slope at 0 is 1."""
+    return _put_elu(builder, a["self"], a["alpha"], input_scale=1 / a["alpha"])
+
+
+def _put_elu(builder: Builder, x: Value, alpha: float, scale: float = 1, input_scale: float = 1) -> Value:
+    """Add scale * (x if x > 0 else alpha * (exp(input_scale * x) - 1))."""
+    inner = put_function(builder, _times(builder, x, input_scale), "elu", float(alpha * input_scale))
+    return _times(builder, inner, scale / input_scale)
+
+
+def _times(builder: Builder, x: Value, factor: float) -> Value:
+    return x if factor == 1 else put_combination(builder, "multiply", x, factor)
+
+
+def rrelu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.rrelu in evaluation mode: a leaky ReLU with the mean slope."""
+    if a["training"]:
+        raise ValueError("random slopes are not possible")
+    return put_function(builder, a["self"], "leaky_relu", (a["lower"] + a["upper"]) / 2)
 
 
 def prelu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -124,16 +143,36 @@ def variance(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     return found if correction == 0 else put_combination(builder, "multiply", found, count / (count - correction))
 
 
+def variance_and_mean(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> list[Value]:
+    """Add aten.var_mean."""
+    dimensions = list(a["dim"] or range(a["self"].rank))
+    return [variance(builder, a, shape), reduction("mean")(builder, {**a, "dim": dimensions}, shape)]
+
+
 def _kept(x: Value, dimensions: list[int]) -> tuple[int, ...]:
     gone = {dimension % x.rank for dimension in dimensions}
     return tuple(1 if place in gone else side for place, side in enumerate(x.torch_shape()))
 
 
 def softplus(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-    """Add aten.softplus."""
-    if a["beta"] != 1:
-        raise ValueError(f"beta of a softplus must be 1, got {a['beta']}")
-    return put_function(builder, a["self"], "softplus")
+    """Add aten.softplus: log(1 + exp(beta x)) / beta. Behind the usual threshold float32 does not tell it from x."""
+    if a["threshold"] < 20:
+        raise ValueError(f"the threshold of a softplus must be 20 or more, got {a['threshold']}")
+    inner = put_function(builder, _times(builder, a["self"], a["beta"]), "softplus")
+    return _times(builder, inner, 1 / a["beta"])
+
+
+def log_sigmoid(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.log_sigmoid: -softplus(-x)."""
+    return _times(builder, put_function(builder, _times(builder, a["self"], -1), "softplus"), -1)
+
+
+def sign(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.sign: whether 0 < x less whether x < 0."""
+    x = a["self"]
+    return put_combination(
+        builder, "subtract", put_combination(builder, "less", 0, x), put_combination(builder, "less", x, 0)
+    )
 
 
 def power(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -188,6 +227,16 @@ def clamp(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
         value = reflect(relu(builder, {"self": reflect(value)}, shape))
     if low is not None:
         value = shift(relu(builder, {"self": shift(value, -low)}, shape), low)
+    return value
+
+
+def clamp_by_tensors(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.clamp with bounds that are tensors."""
+    value = a["self"]
+    if not isinstance(value, Value):
+        raise ValueError("what is clamped must depend on the inputs")
+    for name, bound in (("maximum", a.get("min")), ("minimum", a.get("max"))):
+        value = value if bound is None else put_combination(builder, name, value, bound)
     return value
 
 

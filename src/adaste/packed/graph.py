@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from adaste.packed.nodes import LARGEST, OPERATIONS, Flatten, Linear, Node, Shape
@@ -65,8 +66,10 @@ class Input:
             raise ValueError(
                 f"mean and std need a number for each of {channels} channels, got {len(self.mean)} and {len(self.std)}"
             )
-        if not all(map(math.isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
-            raise ValueError(f"mean and std must be finite and std positive, got {self.mean} and {self.std}")
+        with np.errstate(over="ignore"):
+            mean, std = np.array((self.mean, self.std)).astype(np.float32)
+        if not np.isfinite((mean, std)).all() or std.min() <= 0:
+            raise ValueError(f"mean and std must be finite and std positive in float32, got {self.mean} and {self.std}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,10 +239,8 @@ class Graph:
                 number, rest = divmod(shape[place] - size.plus, size.times)
                 (free,) = size.of
                 if rest or not 1 <= number <= self.free[free]:
-                    raise ValueError(
-                        f"side {place} of {name} must be {_formula(size)} with {free} from 1 to {self.free[free]}, got "
-                        f"{shape[place]}"
-                    )
+                    allowed = f"{_formula(size)} with {free} from 1 to {self.free[free]}"
+                    raise ValueError(f"dimension {place + 1} of {name} must be {allowed}, got {shape[place]}")
                 if found.setdefault(free, number) != number:
                     raise ValueError(f"all inputs must have one {free}, got {found[free]} and {number}")
         return {name: found.get(name, most) for name, most in self.free.items()}

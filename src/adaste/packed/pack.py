@@ -331,6 +331,7 @@ def _find_difference(graph: Graph, traced: Traced) -> str | None:
     if isinstance(found, Tensor):
         found = {traced.outputs[0].name: found}
     for name, wanted in traced.results.items():
+        wanted = wanted.float()  # truth is 0 and 1
         difference, size = (found[name] - wanted).abs().max().item(), wanted.abs().max().item()
         if not difference <= AGREEMENT * size:
             return (

@@ -106,6 +106,9 @@ class PackedNetwork(nn.Module):
         if len(inputs) + len(named) != len(wanted) or set(values) != set(wanted):
             given = ", ".join(map(str, (*range(len(inputs)), *named)))
             raise ValueError(f"the network takes {len(wanted)} inputs, {', '.join(wanted)}, got {given or 'none'}")
+        for name, value in values.items():
+            if not isinstance(value, Tensor):
+                raise ValueError(f"{name} must be a tensor, got {type(value).__name__}")
         graph = self.graph.at(self.graph.free_of({name: tuple(value.shape[1:]) for name, value in values.items()}))
         for port in graph.inputs:
             _check_input(port, values[port.name])
@@ -120,7 +123,8 @@ def _check_input(port: Input, value: Tensor) -> None:
         sides = ", ".join(map(str, port.shape))
         raise ValueError(f"{what} must be (n, {sides}), got {tuple(value.shape)}")
     if port.type == "float" and not value.is_floating_point():
-        raise ValueError(f"{what} must be floating-point numbers, normalised with mean and std, got {value.dtype}")
+        normalised = ", normalised with mean and std" if len(port.shape) == 3 else ""
+        raise ValueError(f"{what} must be floating-point numbers{normalised}, got {value.dtype}")
     if port.type == "integer" and (value.is_floating_point() or value.is_complex()):
         raise ValueError(f"{what} must be whole numbers, got {value.dtype}")
 

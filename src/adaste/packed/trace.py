@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -109,6 +110,8 @@ def _without_fast_path() -> Iterator[None]:
 
 def name_inputs(model: nn.Module, example: Any) -> dict[str, Tensor]:
     """Return the tensors of an example by name: the parameters of `forward` for those given by place."""
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if isinstance(example, Tensor):
         named = {INPUT: example}
     elif isinstance(example, Mapping):
@@ -198,7 +201,7 @@ def _export(network: nn.Module, inputs: tuple[Tensor, ...]) -> ExportedProgram:
         with _quiet():
             program = torch.export.export(network, inputs, strict=False)
             # With an empty table it only removes side effects: what is written in place becomes a value of its own.
-            return program.run_decompositions({}) if _writes(program) else program
+            return _decompose(program.run_decompositions({}) if _writes(program) else program)
     except Exception as error:  # whatever the code of a model does
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         line = _line("".join(traceback.format_tb(error.__traceback__)))
@@ -229,6 +232,33 @@ def _writes(program: ExportedProgram) -> bool:
     return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
+def _decompose(program: ExportedProgram) -> ExportedProgram:
+    """Return a program in which operations without nodes are made of others, by torch's own definitions."""
+    tried: set[Any] = set()
+    while unknown := _find_unknown(program) - tried:
+        table = torch.export.default_decompositions()
+        made = {each: each.decompose for each in unknown}  # of operations that are functions of others
+        program = program.run_decompositions({**made, **{each: table[each] for each in unknown if each in table}})
+        tried |= unknown
+    return program
+
+
+def _find_unknown(program: ExportedProgram) -> set[Any]:
+    """Return the operations on inputs that have neither nodes nor a row in the table of what cannot be packed."""
+    given, on_inputs = set(program.graph_signature.user_inputs), set[fx.Node]()
+    for node in program.graph.nodes:
+        if node.name in given or not on_inputs.isdisjoint(node.all_input_nodes):
+            on_inputs.add(node)
+    targets = {node.target for node in on_inputs & _find_needed(_end(program))} - {*CALLS}
+    return {each for each in targets if isinstance(each, OpOverload) and find_nearest(each) is None}
+
+
+def _end(program: ExportedProgram) -> fx.Node:
+    """Return the node of the outputs."""
+    last: fx.Node = next(node for node in program.graph.nodes if node.op == "output")
+    return last
+
+
 @dataclass(frozen=True)
 class _Refusal:
     """An operation that cannot be packed: where it is, what is wrong with it (with it and others), what is nearest."""
@@ -256,7 +286,7 @@ class _Translator:
 
     def outputs(self) -> list[str]:
         """Build all nodes, and return the names of the outputs."""
-        last = next(node for node in self._program.graph.nodes if node.op == "output")
+        last = _end(self._program)
         needed = _find_needed(last)
         for node in self._program.graph.nodes:
             if node in needed and node is not last:
