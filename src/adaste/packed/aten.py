@@ -87,6 +87,9 @@ _FUNCTIONS: dict[Any, Call] = {
     },
     _aten.softmax.int: maths.softmax,
     _aten._softmax.default: maths.softmax,
+    _aten.log_softmax.int: maths.log_softmax,
+    _aten._log_softmax.default: maths.log_softmax,
+    _aten.logsumexp.default: maths.log_sum_exp,
 }
 
 _ARITHMETIC: dict[Any, Call] = {
@@ -268,11 +271,6 @@ NEAREST: tuple[Nearest, ...] = (
         "recurrent layers (RNN, LSTM, GRU)",
         "`Conv1d` or attention",
         "rnn_tanh rnn_relu lstm gru rnn_tanh_cell rnn_relu_cell lstm_cell gru_cell",
-    ),
-    Nearest(
-        "`log_softmax`, `logsumexp`",
-        "the logits, and `log_softmax` of the outputs",
-        "log_softmax _log_softmax logsumexp",
     ),
     SORTING,
     Nearest(

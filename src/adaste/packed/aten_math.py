@@ -534,6 +534,25 @@ def softmax(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     return _alike(builder.put(node), x)
 
 
+def log_softmax(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.log_softmax: y - log(sum(exp(y))) with y = x - max(x), whose exponentials cannot overflow."""
+    x, dimensions = a["self"], [a["dim"]]
+    along, kept = {"dim": dimensions, "keepdim": True}, _kept(x, dimensions)
+    y = put_combination(builder, "subtract", x, reduction("max")(builder, {"self": x, **along}, kept))
+    total = reduction("sum")(builder, {"self": put_function(builder, y, "exp"), **along}, kept)
+    return put_combination(builder, "subtract", y, put_function(builder, total, "log"))
+
+
+def log_sum_exp(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
+    """Add aten.logsumexp: max(x) + log(sum(exp(x - max(x))))."""
+    x: Value = a["self"]
+    dimensions = list(a["dim"])
+    largest = reduction("max")(builder, {"self": x, "dim": dimensions, "keepdim": True}, _kept(x, dimensions))
+    powers = put_function(builder, put_combination(builder, "subtract", x, largest), "exp")
+    total = reduction("sum")(builder, {**a, "self": powers}, shape)
+    return put_combination(builder, "add", reduction("max")(builder, a, shape), put_function(builder, total, "log"))
+
+
 def attention(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     """Add aten.scaled_dot_product_attention."""
     given = (a["query"], a["key"], a["value"])
