@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from adaste._util.checks import shorten
 from adaste.packed.nodes import LARGEST, OPERATIONS, Flatten, Linear, Node, Shape
-from adaste.packed.safetensors import check_text, shorten
+from adaste.packed.safetensors import check_text
 from adaste.packed.tensor_nodes import MOST_AXES, Embedding, Literal, Number, Reshape
 
 INPUT = "input"
