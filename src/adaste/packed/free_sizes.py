@@ -253,7 +253,7 @@ Fields = Mapping[str, Any]
 
 def name_sides(graph: Graph) -> dict[str, SideNames]:
     """Return the names of the sides of all values that follow from free sizes; one name is one number everywhere."""
-    rules = {size.at: _name(size) for size in graph.sizes}
+    rules = {size.at: size.formula for size in graph.sizes}
 
     def look_up(name: str, key: str, numbers: Any) -> Any:
         if isinstance(numbers, tuple):
@@ -265,12 +265,6 @@ def name_sides(graph: Graph) -> dict[str, SideNames]:
         fields = {key: look_up(node.output, key, getattr(node, key, None)) for key in FREE_FIELDS}
         found[node.output] = SIDES.get(type(node), _as_inputs)(node, [found[name] for name in node.inputs], fields)
     return found
-
-
-def _name(size: Size) -> str:
-    """Return the name of a dimension: that of the free size, or how it follows from some."""
-    product = "*".join((*([str(size.times)] if size.times > 1 else []), *size.of))
-    return f"{product}{size.plus:+}" if size.plus else product
 
 
 def _drop_names(sides: SideNames) -> SideNames:
