@@ -105,9 +105,10 @@ PLAIN = {
 class Case:
     """One row of the comparison.
 
-    gate   AdaSTE's threshold if not its own: gradients above it hardly count.
-    start  the size at which latents start if not the method's own.
-    decay  weight decay of the parameters that stay real.
+    Args:
+        gate: AdaSTE's threshold if not its own: gradients above it hardly count.
+        start: The size at which latents start if not the method's own.
+        decay: Weight decay of the parameters that stay real.
     """
 
     method: str

@@ -70,9 +70,15 @@ def to_plain(value: Any) -> Any:
 def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any, where: str = "") -> Any:
     """Return the value that `to_plain` was given; fields with a default may be missing.
 
-    admitted   the classes that may be made, by name.
-    expected   the type the value must have, written as in an annotation.
-    where      what to call the value in errors.
+    Args:
+        plain: Dictionaries, lists, numbers, text and None.
+        admitted: The classes that may be made, by name.
+        expected: The type the value must have, written as in an annotation.
+        where: A name of the value for errors.
+
+    Raises:
+        UnknownKindError: If a class is not admitted.
+        ValueError: If something else is wrong, with its place.
     """
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if isinstance(kind, str) and kind in admitted and not admits(expected, admitted[kind]):
