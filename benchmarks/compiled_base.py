@@ -14,7 +14,6 @@ On a GPU each way is also captured into a CUDA graph, and the replays are timed.
 """
 
 import argparse
-import json
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +26,7 @@ from torch import nn
 from torch.optim import SGD, AdamW
 
 from adaste import AdaSTE, LatentOptimizer
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.runs.environment import environment
 
 BASES: dict[str, Callable[[torch.device], Any]] = {
@@ -143,7 +142,7 @@ def main() -> None:
             "repeats": arguments.repeats,
             "rows": rows,
         }
-        write_atomically(arguments.json, (json.dumps(record, indent=1) + "\n").encode())
+        write_json(arguments.json, record)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ A comparison trains on 997 of the 1,297 training images and tests on the other 3
 """
 
 import argparse
-import json
 import statistics
 import time
 import warnings
@@ -25,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import adaste
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.data import load
 from adaste.estimators import AdaSTE, ChannelMean, FanIn, ReleasedSlope, StraightThrough, Unit
 from adaste.recipes.methods import METHODS, Plan, Treatment
@@ -259,7 +258,7 @@ def main() -> None:
                 for method in COMPARED[1:]
                 for network in NETWORKS
             ]
-        write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+        write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

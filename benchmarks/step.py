@@ -15,7 +15,6 @@ intermediate is stored), and the pass that looks for gradients that are not fini
 """
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +45,7 @@ from adaste import (
     Scaled,
     StraightThrough,
 )
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.optim.fused import fused_step
 from adaste.runs.environment import environment
 
@@ -308,7 +307,7 @@ def write(path: Path, surroundings: dict[str, Any], arguments: argparse.Namespac
     """The record so far, in one piece."""
     record = {"environment": surroundings, "rounds": arguments.rounds, "repeats": arguments.repeats, "rows": rows}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
+    write_json(path, record)
 
 
 if __name__ == "__main__":
