@@ -7,7 +7,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +65,13 @@ SCALARS = (
 
 
 class TensorBoard(Silent):
-    """An observer that writes a scalar per number and epoch into `folder`; needs the package tensorboard."""
+    """An observer that writes a scalar per number and epoch into `folder`; needs the package tensorboard.
+
+        with TensorBoard(folder) as board:
+            run(recipe, run_folder, dataset, device=device, observer=board)
+
+    Its file is closed at the end.
+    """
 
     def __init__(self, folder: Path) -> None:
         with require_package("tensorboard", extra="tensorboard", purpose="an observer for TensorBoard"):
@@ -84,6 +90,13 @@ class TensorBoard(Silent):
             if value is not None:
                 self._writer.add_scalar(name, value, record.epoch)
         self._writer.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._writer is not None:  # which has a file and a thread
+            self._writer.close()
 
 
 VERSION = 1
