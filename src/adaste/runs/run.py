@@ -259,10 +259,7 @@ class _Run:
     def save(self) -> None:
         """Write a checkpoint and the best network so far."""
         state = {
-            "version": VERSION,
-            "recipe": self.training.recipe.digest,
-            "data": self.dataset.digest,
-            "teacher": self.teacher_sha256,
+            **self._identity,
             "records": [asdict(record) for record in self.story.records],
             "seconds": self.story.seconds + time.monotonic() - self.started_at,
             "training": self.training.state_dict(),
@@ -297,14 +294,18 @@ class _Run:
         self.training.load_state_dict(state["training"])
         self.story = _Story([Record(**record) for record in state["records"]], state["seconds"])
 
-    def _check_state(self, path: Path, state: dict[str, Any]) -> None:
-        expected = {
+    @property
+    def _identity(self) -> dict[str, Any]:
+        """What a checkpoint must have been written by to be resumed here."""
+        return {
             "version": VERSION,
             "recipe": self.training.recipe.digest,
             "data": self.dataset.digest,
             "teacher": self.teacher_sha256,
         }
-        for name, value in expected.items():
+
+    def _check_state(self, path: Path, state: dict[str, Any]) -> None:
+        for name, value in self._identity.items():
             if state.get(name) != value:
                 raise ValueError(
                     f"the checkpoint {path} belongs to another run: its {name} is {state.get(name)}, this one's is "
