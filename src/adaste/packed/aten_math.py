@@ -18,7 +18,7 @@ from adaste.packed.aten_layers import (
     reduction,
 )
 from adaste.packed.aten_shapes import as_constant, expand, permute, put_slice, turned, without_batch
-from adaste.packed.graph import Arguments, Builder, Constant, Value, view_of
+from adaste.packed.graph import Arguments, Builder, Call, Constant, Value, view_of
 from adaste.packed.nodes import Add, Array, Linear, Relu
 from adaste.packed.tensor_nodes import (
     Attention,
@@ -42,7 +42,7 @@ def _alike(value: Value, x: Value) -> Value:
     return Value(value.name, x.shape, x.batch, x.merged)
 
 
-def function(name: str, parameter: str | None = None) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+def function(name: str, parameter: str | None = None) -> Call:
     """Return the function that adds a function of every number; `parameter` names the argument that is its own."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -240,7 +240,7 @@ def clamp_by_tensors(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> 
     return value
 
 
-def combination(name: str) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+def combination(name: str) -> Call:
     """Return the function that adds a sum, a product and the like of two values, or of one and a constant."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -390,7 +390,7 @@ def where(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     return put_combination(builder, "add", *terms)
 
 
-def comparison(name: str, *, turned: bool = False, denied: bool = False) -> Any:
+def comparison(name: str, *, turned: bool = False, denied: bool = False) -> Call:
     """Return the function that adds aten.eq, aten.lt, ...: x and y change places, or the truth is turned round."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:

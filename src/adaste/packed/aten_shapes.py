@@ -4,7 +4,6 @@ Each function takes the builder, the operation's arguments by the names of its s
 the batch.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from adaste.packed.aten_layers import (
     pair,
     put_padding,
 )
-from adaste.packed.graph import BATCH, BEHIND, Arguments, Builder, Constant, Value, value_of, view_of
+from adaste.packed.graph import BATCH, BEHIND, Arguments, Builder, Call, Constant, Value, value_of, view_of
 from adaste.packed.nodes import Array, Concatenate
 from adaste.packed.tensor_nodes import (
     Embedding,
@@ -384,12 +383,12 @@ def pad(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     return Value(found.name, found.shape, x.batch, x.merged)
 
 
-def padding(mode: str) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+def padding(mode: str) -> Call:
     """Return the function that adds a padding of this mode."""
     return lambda builder, a, shape: pad(builder, {**a, "mode": mode}, shape)
 
 
-def resize(*, linear: bool) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+def resize(*, linear: bool) -> Call:
     """Return the function that adds an Upsample, of rows or maps."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -440,7 +439,7 @@ def channel_shuffle(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> V
     return view_of(builder.put(Transpose(inputs=(builder.use(inner),), output=builder.new_name(), axes=axes)), shape)
 
 
-def filled(number: float | None) -> Callable[[Builder, Arguments, tuple[int, ...]], Constant]:
+def filled(number: float | None) -> Call:
     """Return the function for what only has the shape of a value: zeros, ones, or with None a given number."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Constant:

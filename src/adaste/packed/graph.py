@@ -1,7 +1,7 @@
 """A network as a list of nodes that compute tensors from tensors, and how it is built up."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -533,3 +533,6 @@ def value_of(name: str, shape: tuple[int, ...], batch: int = 0) -> Value:
 
 Arguments = dict[str, Any]
 """Those of an operation of torch, by the names in its schema."""
+
+Call = Callable[[Builder, Arguments, tuple[int, ...]], Any]
+"""Adds the nodes of an operation: takes its arguments and the shape of its result, with the batch."""
