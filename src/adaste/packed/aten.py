@@ -140,8 +140,8 @@ _TRUTH: dict[Any, Call] = {
 }
 
 _COMPARISONS: dict[Any, Call] = {
-    getattr(getattr(_aten, name), kind): maths.comparison(function, turned=turned, denied=denied)
-    for name, (function, turned, denied) in {
+    getattr(getattr(_aten, name), kind): maths.comparison(function, swap=swap, opposite=opposite)
+    for name, (function, swap, opposite) in {
         "eq": ("equal", False, False),
         "ne": ("equal", False, True),
         "lt": ("less", False, False),

@@ -61,7 +61,7 @@ def as_constant(given: Any, x: Value) -> Array:
     return numbers
 
 
-def turned(builder: Builder, x: Value, order: list[int]) -> Value:
+def reorder(builder: Builder, x: Value, order: list[int]) -> Value:
     """Return a value whose axes, without the batch, are in another order."""
     if order == sorted(order):
         return Value(x.name, x.shape)
@@ -180,7 +180,7 @@ def blocks(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     channels, height, width = x.shape
     rows, columns = height // kernel[0], width // kernel[1]
     inner = Value(x.name, (channels, rows, kernel[0], columns, kernel[1]))
-    moved = turned(builder, inner, [0, 2, 4, 1, 3])
+    moved = reorder(builder, inner, [0, 2, 4, 1, 3])
     return view_of(moved, shape)
 
 
@@ -191,7 +191,7 @@ def joined_blocks(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Val
     kernel = _require_tiles(a, (channels, height, width))
     rows, columns = height // kernel[0], width // kernel[1]
     inner = Value(x.name, (channels, kernel[0], kernel[1], rows, columns))
-    moved = turned(builder, inner, [0, 3, 1, 4, 2])
+    moved = reorder(builder, inner, [0, 3, 1, 4, 2])
     return view_of(moved, shape)
 
 
