@@ -21,6 +21,7 @@ from adaste.packed.aten_shapes import as_constant, expand, permute, put_slice, r
 from adaste.packed.graph import Arguments, Builder, Call, Constant, Value, view_of
 from adaste.packed.nodes import Add, Array, Linear, Relu
 from adaste.packed.tensor_nodes import (
+    LOWEST,
     Attention,
     Combine,
     Expand,
@@ -31,10 +32,6 @@ from adaste.packed.tensor_nodes import (
 
 LARGEST_BOUND = 1024
 """The largest bound of a clamp that is made of ReLUs: its values are rounded like numbers of the size of its bounds."""
-
-
-LOWEST = -3e38
-"""What stands for minus infinity in masks: files hold finite numbers."""
 
 
 def _alike(value: Value, x: Value) -> Value:
