@@ -1,7 +1,7 @@
 """The cost of one optimizer step for the weights of a ResNet-18, against torch's fused SGD alone.
 
     python benchmarks/step.py                      # on the GPU if there is one, else on the CPU
-    python benchmarks/step.py --json results/benchmarks/step-cpu.json
+    python benchmarks/step.py --output results/benchmarks/step-cpu.json
 
 Every method runs over SGD with momentum, eager and compiled; its latents are float32, and the weights of the network
 float32 or bfloat16 (which holds +-1 exactly). Times are interleaved with those of the peer, round by round, and
@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="steps per timing (default 5)")
     parser.add_argument("--modes", nargs="+", choices=["eager", "compiled"], default=["eager", "compiled"])
     parser.add_argument("--only", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="METHOD")
-    parser.add_argument("--json", type=Path, help="write the numbers here too")
+    parser.add_argument("--output", type=Path, help="write a record, as JSON")
     parser.add_argument("--profile", choices=list(ROWS), metavar="METHOD", help="one compiled step, for a profiler")
     arguments = parser.parse_args()
     if arguments.profile:
@@ -299,8 +299,8 @@ def main() -> None:
                 f"{row['bytes_per_parameter']:12.1f}",
                 flush=True,
             )
-        if arguments.json:
-            write(arguments.json, surroundings, arguments, rows)
+        if arguments.output:
+            write(arguments.output, surroundings, arguments, rows)
 
 
 def write(path: Path, surroundings: dict[str, Any], arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
