@@ -228,7 +228,7 @@ class RunFolder:
             plain = json.loads(path.read_text()) if path.exists() else None
             return Histogram(float(plain["reach"]), tuple(map(int, plain["counts"]))) if plain else None
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{path} is damaged ({error})") from error
+            raise ValueError(f"{path} is damaged ({error}): remove it, and the run counts without it") from error
 
     def write_histogram(self, histogram: Histogram | None) -> None:
         """Write the latents at the end."""
