@@ -231,12 +231,12 @@ def step() -> str:
 
 def eager() -> str:
     """Return the cost of an eager step before and since it works on blocks, as a ratio to torch's fused SGD."""
-    record = read("benchmarks/step-eager-cpu")
+    found = read("benchmarks/step-eager-cpu")
     versions = {
-        version: {row["method"]: row for row in record["rows"] if row["version"] == version}
+        version: {row["method"]: row for row in found["rows"] if row["version"] == version}
         for version in ("before", "after")
     }
-    launches = record["operators_as_on_a_gpu"]
+    launches = found["operators_as_on_a_gpu"]
     lines = [["method", "one parameter at a time", "blocks", "GPU operators before", "after"]]
     for method in versions["after"]:
         ratios = (pair(rows[method], "ratio_") for rows in versions.values())
