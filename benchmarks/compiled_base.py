@@ -1,7 +1,7 @@
 """torch.compile over the base optimizer's own step, against the update rules that are written out in `optim/fused.py`.
 
     python benchmarks/compiled_base.py                      # on the GPU if there is one, else on the CPU
-    python benchmarks/compiled_base.py --json FILE.json
+    python benchmarks/compiled_base.py --output FILE.json
 
 AdaSTE on the tensors of a ResNet-18, three ways in turns in one process:
 
@@ -14,7 +14,6 @@ On a GPU each way is also captured into a CUDA graph, and the replays are timed.
 """
 
 import argparse
-import json
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +26,7 @@ from torch import nn
 from torch.optim import SGD, AdamW
 
 from adaste import AdaSTE, LatentOptimizer
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.runs.environment import environment
 
 BASES: dict[str, Callable[[torch.device], Any]] = {
@@ -123,7 +122,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=1, help="steps per timing (default 1)")
-    parser.add_argument("--json", type=Path, help="write the numbers here too")
+    parser.add_argument("--output", type=Path, help="write a record, as JSON")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     rows = []
@@ -136,14 +135,14 @@ def main() -> None:
                     f"{row['ms_median']:8.3f} ms   ratio {row['ratio_min']:.2f} / {row['ratio_median']:.2f}",
                     flush=True,
                 )
-    if arguments.json:
+    if arguments.output:
         record = {
             "environment": environment(device),
             "rounds": arguments.rounds,
             "repeats": arguments.repeats,
             "rows": rows,
         }
-        write_atomically(arguments.json, (json.dumps(record, indent=1) + "\n").encode())
+        write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,11 @@ skipped, because a tool is missing, says so in the record.
 """
 
 import argparse
-import json
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.runs.environment import commit, processor
 
 ROOT = Path(__file__).parents[1]
@@ -50,7 +49,7 @@ def main() -> None:
         rows.append({"command": " ".join(command), "printed": printed_by(*command)})
         print(f"{rows[-1]['command']}:", *rows[-1]["printed"], sep="\n  ", flush=True)
     if arguments.output:
-        write_atomically(arguments.output, (json.dumps({**record, "rows": rows}, indent=1) + "\n").encode())
+        write_json(arguments.output, {**record, "rows": rows})
 
 
 if __name__ == "__main__":

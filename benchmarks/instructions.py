@@ -8,12 +8,13 @@ runtime/benchmarks/instructions.cpp with 1 and 3 repetitions, halved: what happe
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 from datetime import date
 from pathlib import Path
+
+from adaste._util.files import write_json
 
 HOME = Path(__file__).parents[1] / "runtime"
 KERNELS = ("plain", "float", "scalar", "neon", "scalar-int8", "neon-dot")
@@ -82,7 +83,7 @@ def main() -> None:
     options = parser.parse_args()
     found = record(options.zig)
     if options.output:
-        options.output.write_text(json.dumps(found, indent=1) + "\n")
+        write_json(options.output, found)
 
 
 if __name__ == "__main__":

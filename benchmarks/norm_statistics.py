@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.data import load
 from adaste.data.augment import Augmentation, Transform
 from adaste.data.augment.spatial import Spatial
@@ -84,7 +84,7 @@ def main() -> None:
         rows.append({"run": folder.name, **found, "recipe": json.loads((folder / "recipe.json").read_text())})
     if arguments.output:
         record = {"environment": environment(device), "rows": rows}
-        write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+        write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

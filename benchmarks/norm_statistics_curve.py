@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.cli.recipe_args import find_recipe
 from adaste.data import load
 from adaste.data.augment import Augmentation
@@ -148,7 +148,7 @@ def main() -> None:
         )
         if arguments.output:  # after each run: what is measured is kept if a later one fails
             record = {"environment": environment(device), "runs": runs}
-            write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+            write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ tested with the running statistics of training.
 """
 
 import argparse
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 
 import adaste
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.runs.environment import environment
 
 PAGE = Path(__file__).parents[1] / "docs" / "own-loop.md"
@@ -78,7 +77,7 @@ def main() -> None:
             print(f"seed {seed}, {kind:11}:", *(f"{row[kind]:.1f}" for row in rows), flush=True)
     if arguments.output:
         record = {"environment": environment(torch.device("cpu")), "program": program, "runs": runs}
-        write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+        write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

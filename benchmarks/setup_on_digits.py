@@ -8,7 +8,6 @@ A comparison trains on 997 of the 1,297 training images and tests on the other 3
 """
 
 import argparse
-import json
 import statistics
 import time
 import warnings
@@ -25,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import adaste
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.data import load
 from adaste.estimators import AdaSTE, ChannelMean, FanIn, ReleasedSlope, StraightThrough, Unit
 from adaste.recipes.methods import METHODS, Plan, Treatment
@@ -105,9 +104,10 @@ PLAIN = {
 class Case:
     """One row of the comparison.
 
-    gate   AdaSTE's threshold if not its own: gradients above it hardly count.
-    start  the size at which latents start if not the method's own.
-    decay  weight decay of the parameters that stay real.
+    Args:
+        gate: AdaSTE's threshold if not its own: gradients above it hardly count.
+        start: The size at which latents start if not the method's own.
+        decay: Weight decay of the parameters that stay real.
     """
 
     method: str
@@ -258,7 +258,7 @@ def main() -> None:
                 for method in COMPARED[1:]
                 for network in NETWORKS
             ]
-        write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+        write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

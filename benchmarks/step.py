@@ -1,7 +1,7 @@
 """The cost of one optimizer step for the weights of a ResNet-18, against torch's fused SGD alone.
 
     python benchmarks/step.py                      # on the GPU if there is one, else on the CPU
-    python benchmarks/step.py --json results/benchmarks/step-cpu.json
+    python benchmarks/step.py --output results/benchmarks/step-cpu.json
 
 Every method runs over SGD with momentum, eager and compiled; its latents are float32, and the weights of the network
 float32 or bfloat16 (which holds +-1 exactly). Times are interleaved with those of the peer, round by round, and
@@ -15,7 +15,6 @@ intermediate is stored), and the pass that looks for gradients that are not fini
 """
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +45,7 @@ from adaste import (
     Scaled,
     StraightThrough,
 )
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.optim.fused import fused_step
 from adaste.runs.environment import environment
 
@@ -276,7 +275,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="steps per timing (default 5)")
     parser.add_argument("--modes", nargs="+", choices=["eager", "compiled"], default=["eager", "compiled"])
     parser.add_argument("--only", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="METHOD")
-    parser.add_argument("--json", type=Path, help="write the numbers here too")
+    parser.add_argument("--output", type=Path, help="write a record, as JSON")
     parser.add_argument("--profile", choices=list(ROWS), metavar="METHOD", help="one compiled step, for a profiler")
     arguments = parser.parse_args()
     if arguments.profile:
@@ -300,15 +299,15 @@ def main() -> None:
                 f"{row['bytes_per_parameter']:12.1f}",
                 flush=True,
             )
-        if arguments.json:
-            write(arguments.json, surroundings, arguments, rows)
+        if arguments.output:
+            write(arguments.output, surroundings, arguments, rows)
 
 
 def write(path: Path, surroundings: dict[str, Any], arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     """The record so far, in one piece."""
     record = {"environment": surroundings, "rounds": arguments.rounds, "repeats": arguments.repeats, "rows": rows}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
+    write_json(path, record)
 
 
 if __name__ == "__main__":

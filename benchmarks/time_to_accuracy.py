@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.cli.recipe_args import find_recipes
 from adaste.data import load
 from adaste.recipes.recipe import Recipe
@@ -113,7 +113,7 @@ def main() -> None:
                 torch.cuda.empty_cache()
             if arguments.output:
                 record = {"environment": environment(arguments.device), "target": arguments.target, "rows": rows}
-                write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+                write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

@@ -166,14 +166,14 @@ def main() -> None:
         return
     import torch
 
-    from adaste._util.files import write_atomically
+    from adaste._util.files import write_json
     from adaste.runs.environment import environment
 
     arguments.device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
     rows = on_gpu(arguments) if arguments.device.startswith("cuda") else on_cpu(arguments)
     if arguments.output:
         record = {"environment": environment(torch.device(arguments.device)), "rows": rows}
-        write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+        write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ on training images. Both accuracies are those of whole test sets, without torch.
 
 import argparse
 import hashlib
-import json
 import statistics
 import time
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ import numpy as np
 import torch
 from adaste_runtime.bench import latencies
 
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.data import Dataset, load
 from adaste.paper.index import Run, collect
 from adaste.runs.environment import environment
@@ -92,7 +91,7 @@ def check(file: Path, runs: Sequence[Run], arguments: argparse.Namespace) -> dic
         bytes=len(content),
         sha256=hashlib.sha256(content).hexdigest(),
     )
-    write_atomically(file.with_suffix(".json"), (json.dumps(vars(card), indent=1) + "\n").encode())
+    write_json(file.with_suffix(".json"), vars(card))
     times = {kind: milliseconds(network) for kind, network in (("float32", whole), ("int8", coarse))}
     print(
         f"{card.name}: recorded {card.recorded:.2f} %, float32 {card.float32:.2f}, int8 {card.int8:.2f} on "
@@ -125,7 +124,7 @@ def main() -> None:
     rows = [check(file, runs, arguments) for file in files if not arguments.names or file.stem in arguments.names]
     if arguments.output:
         record = {"environment": environment(torch.device("cpu")), "runtime": adaste_runtime.__version__, "rows": rows}
-        write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+        write_json(arguments.output, record)
 
 
 if __name__ == "__main__":

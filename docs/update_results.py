@@ -180,11 +180,10 @@ def deployed(runs: Sequence[Run], chosen_family: str, setup_name: str, size: str
         return f"{cell_summary(OverSeeds.of(seeds))} (n = {len(seeds)})"
 
     def measured(record_name: str) -> tuple[str, dict[str, dict[str, float]]]:
-        found = record(record_name)
-        row = next(row for row in found["rows"] if (row["size"], row["batch"], row["threads"]) == (int(size), 1, 1))
-        rounds = re.search(rf"(\d+) at {size}x{size}", str(found["environment"]["rounds"]))
-        count = int(rounds[1] if rounds else found["environment"]["rounds"]) * found["environment"]["runs_per_round"]
-        return f"ms, {MACHINES[record_name]} (n = {count})", row["engines"]
+        rows = {(row["size"], row["batch"], row["threads"]): row["engines"] for row in record(record_name)["rows"]}
+        engines = rows[int(size), 1, 1]
+        (count,) = {times["runs"] for times in engines.values()}  # a row that takes long has fewer rounds than others
+        return f"ms, {MACHINES[record_name]} (n = {count})", engines
 
     files = next(found["files"] for found in map(record, records) if "files" in found)
     columns = dict(map(measured, records))
@@ -232,12 +231,12 @@ def step() -> str:
 
 def eager() -> str:
     """Return the cost of an eager step before and since it works on blocks, as a ratio to torch's fused SGD."""
-    record = read("benchmarks/step-eager-cpu")
+    found = read("benchmarks/step-eager-cpu")
     versions = {
-        version: {row["method"]: row for row in record["rows"] if row["version"] == version}
+        version: {row["method"]: row for row in found["rows"] if row["version"] == version}
         for version in ("before", "after")
     }
-    launches = record["operators_as_on_a_gpu"]
+    launches = found["operators_as_on_a_gpu"]
     lines = [["method", "one parameter at a time", "blocks", "GPU operators before", "after"]]
     for method in versions["after"]:
         ratios = (pair(rows[method], "ratio_") for rows in versions.values())

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 import adaste
-from adaste._util.files import write_atomically
+from adaste._util.files import write_json
 from adaste.runs.environment import environment
 from benchmarks.language.llama import Llama, Shape, to_hugging_face
 from benchmarks.language.recipe import Recipe
@@ -132,7 +132,7 @@ def main() -> None:
             "tokens_per_second_f16": {"median": statistics.median(rates[real]), "most": max(rates[real])},
             "environment": environment(torch.device("cpu")),
         }
-    write_atomically(arguments.output, (json.dumps(record, indent=1) + "\n").encode())
+    write_json(arguments.output, record)
     print(json.dumps({name: value for name, value in record.items() if name != "environment"}, indent=1))
 
 

@@ -14,7 +14,6 @@ the first byte asked for to the network loaded. Logits are compared with those o
 import argparse
 import gzip
 import http.server
-import json
 import os
 import platform
 import shutil
@@ -28,6 +27,8 @@ from typing import Any
 
 import numpy as np
 from playwright.sync_api import sync_playwright
+
+from adaste._util.files import write_json
 
 HERE = Path(__file__).parent
 WEB = HERE.parents[1] / "web"
@@ -191,7 +192,7 @@ def main() -> None:
         record = report(chosen.networks, peer)
     tell(record)
     if chosen.output:
-        chosen.output.write_text(f"{json.dumps(record, indent=1)}\n")
+        write_json(chosen.output, record)
 
 
 if __name__ == "__main__":

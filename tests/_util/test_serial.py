@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adaste
-from adaste._util.serial import brief, digest, from_json, from_plain, later_field, require_types, to_json, to_plain
+from adaste._util.serial import (
+    brief,
+    digest,
+    from_json,
+    from_plain,
+    later_field,
+    parse_json,
+    require_types,
+    to_json,
+    to_plain,
+)
 from adaste.estimators.schedules import Cosine, Geometric, Steps
 from adaste.models import VGG, ResNet
 from adaste.recipes.registry import ADMITTED
@@ -238,6 +248,14 @@ def test_errors_inside_methods_name_their_place():
 def test_a_name_given_twice_is_refused():
     with pytest.raises(ValueError, match="'count' is given 2 times"):
         from_json('{"kind": "Leaf", "count": 1, "count": 2}', TABLE)
+
+
+def test_many_names_are_read_as_fast_as_few():
+    names = [f"name {number}" for number in range(200_000)]
+    text = json.dumps(dict.fromkeys(names, 1))
+    assert len(parse_json(text)) == len(names)
+    with pytest.raises(ValueError, match="'name 5' is given 2 times"):
+        parse_json(f'{text[:-1]}, "name 5": 2}}')
 
 
 @pytest.mark.parametrize("depth", [900, 100_000])

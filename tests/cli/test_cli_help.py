@@ -1,6 +1,7 @@
 """What the command line says of itself and of what there is, and what it does not understand."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -85,8 +86,9 @@ def test_lists_name_what_a_recipe_is_made_of(call) -> None:
     assert names("bases") == [name for name, kind in ADMITTED.items() if issubclass(kind, Base)]
     assert names("estimators") == [name for name, kind in ADMITTED.items() if issubclass(kind, adaste.Estimator)]
     assert names("fields") == [field.name for field in dataclasses.fields(Recipe)]
-    for line in call("list", "fields")[1].splitlines():
-        assert len(line.split()) > 3, f"what is {line.split()[0]}?"
+    for line, field in zip(call("list", "fields")[1].splitlines(), dataclasses.fields(Recipe), strict=True):
+        name, _, *default, description = re.split(r"  +", line)
+        assert len(default) == (field.default is not dataclasses.MISSING), f"what is {name}? {description}"
 
 
 def test_recipes_are_listed_compactly_or_all_or_by_a_part_of_their_name(call) -> None:

@@ -135,6 +135,7 @@ def test_tensorboard_that_is_not_installed_is_asked_for(call, monkeypatch: pytes
 
 def test_tensorboard_gets_a_scalar_per_number_and_epoch(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[tuple[str, float, int]] = []
+    closed: list[object] = []
 
     class SummaryWriter:
         def __init__(self, folder: str, purge_step: int) -> None:
@@ -145,6 +146,9 @@ def test_tensorboard_gets_a_scalar_per_number_and_epoch(call, tmp_path: Path, mo
 
         def flush(self) -> None: ...
 
+        def close(self) -> None:
+            closed.append(self)
+
     package = ModuleType("torch.utils.tensorboard")
     package.SummaryWriter = SummaryWriter
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", package)
@@ -154,3 +158,4 @@ def test_tensorboard_gets_a_scalar_per_number_and_epoch(call, tmp_path: Path, mo
         assert ("test_accuracy", record.test_accuracy, record.epoch) in written
         assert ("method/mu", record.method["mu"], record.epoch) in written
     assert not [name for name, _, _ in written if name == "holdout_accuracy"]
+    assert len(closed) == 1

@@ -104,7 +104,7 @@ def test_options_of_the_command_change_every_entry(file) -> None:
         (runs(recipe=BOP, estimate=3), ["estimate must be an Estimate or null, got 3"]),
         (cells(family="hours"), ["no family 'hours'", "near it: ours", "paper, released, ours, ablation"]),
         (cells(methods=["adast"]), ["family ours has no 'adast'", "near it: adaste"]),
-        (cells(setups=["cifar10"]), ["no setting 'cifar10'", "near it: cifar10-vgg16"]),
+        (cells(setups=["cifar10"]), ["no setup 'cifar10'", "near it: cifar10-vgg16"]),
         (cells(setups=[]), ["setups must name at least one, got an empty list"]),
         ({"kind": "Cell"}, ["unknown kind 'Cell'", "near it: Cells", "there are: Recipe, Runs, Cells"]),
         (7, ["must be a Recipe or a Runs or a Cells, got 7"]),

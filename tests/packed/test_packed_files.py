@@ -10,10 +10,11 @@ import pytest
 from safetensors.numpy import load as load_safetensors
 
 import adaste
+from adaste._util.checks import shorten
 from adaste.packed.format import from_bytes, to_bytes
 from adaste.packed.graph import Graph
 from adaste.packed.nodes import LARGEST, Flatten, MaxPool
-from adaste.packed.safetensors import read_container, shorten, write_container
+from adaste.packed.safetensors import read_container, write_container
 from support.packed_files import Parts, taken_apart, with_header
 from support.packed_networks import every_operation, image_graph, tiny_graph
 
@@ -113,7 +114,7 @@ RAW = {
     "no JSON": (with_header(b'{"a":}', b""), "the header is not valid JSON"),
     "no UTF-8": (with_header(b'{"\xff":1}', b""), "the header is not valid JSON"),
     "UTF-16": (with_header('{"a":1}'.encode("utf-16"), b""), "must begin with {"),
-    "a key twice": (with_header(b'{"a":1,"a":1}', b""), "'a' is given twice"),
+    "a key twice": (with_header(b'{"a":1,"a":1}', b""), "'a' is given 2 times"),
     "not a number": (with_header(b'{"a":NaN}', b""), "NaN is no number"),
     "nested": (with_header(b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}", b""), "nested too deeply"),
     "a long number": (with_header(b'{"a":' + b"9" * 10_000 + b"}", b""), "not valid JSON"),

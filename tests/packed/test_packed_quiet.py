@@ -2,8 +2,11 @@
 
 import logging
 import sys
+import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -100,3 +103,28 @@ def test_who_asks_torch_for_its_log_has_it(logged: list[logging.LogRecord]) -> N
     finally:
         logger.setLevel(logging.NOTSET)
     assert logged
+
+
+def settings_of_the_process() -> tuple[object, ...]:
+    levels = [logging.getLogger(name).level for name in LOGGERS]
+    return sys.stderr, list(warnings.filters), levels, torch.backends.mha.get_fastpath_enabled()
+
+
+def test_threads_that_pack_at_once_leave_the_process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    export, at_work, most = torch.export.export, [0], [0]
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        at_work[0] += 1
+        most[0] = max(most[0], at_work[0])
+        time.sleep(0.1)  # for the other thread to come, too
+        try:
+            return export(*arguments, **options)
+        finally:
+            at_work[0] -= 1
+
+    monkeypatch.setattr(torch.export, "export", watched)
+    before = settings_of_the_process()
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: adaste.pack(binarized(nn.Linear(8, 4)), torch.ones(1, 8)), range(2))
+    assert settings_of_the_process() == before
+    assert most == [1] and len(first) == len(second)

@@ -208,7 +208,7 @@ def segmenter() -> Graph:
 @pytest.mark.parametrize(
     ("sides", "words"),
     [
-        ((3, 36, 24), r"dimension 2 of input must be 4 height with height from 1 to 8, got 36"),
+        ((3, 36, 24), r"dimension 2 of input must be 4\*height with height from 1 to 8, got 36"),
         ((3, 30, 24), "got 30"),
         ((3, 32, 0), "got 0"),
         ((4, 32, 24), r"images must be \(n, 3, 32, 24\)"),
@@ -401,8 +401,8 @@ def rule(at: Any, of: Any, times: Any = 1, plus: Any = 0) -> dict[str, Any]:
         ({"h": 8}, [rule(["input", "shape", 1], ["h", "h"], 4)], "that of an input from one"),
         ({"h": 8}, [rule(["input", "shape", 1], [], 4)], "must follow from one or two free sizes"),
         ({"h": 8}, [rule(["input", "shape", 1], ["h"], 0)], "a factor from 1 on, got 0"),
-        ({"h": 8}, [rule(["input", "shape", 1], ["h"], 3)], "is 32, not 24 as 3 h says"),
-        ({"h": 8}, [rule(["input", "shape", 1], ["h"], 4, 1)], r"is 32, not 33 as 4 h \+ 1 says"),
+        ({"h": 8}, [rule(["input", "shape", 1], ["h"], 3)], r"is 32, not 24 as 3\*h says"),
+        ({"h": 8}, [rule(["input", "shape", 1], ["h"], 4, 1)], r"is 32, not 33 as 4\*h\+1 says"),
         ({"h": 8}, [rule(["input", "shape", 3], ["h"], 4)], "has no place 3"),
         ({"h": 8}, [rule(["input", "shape", None], ["h"], 4)], "has no place None"),
         ({"h": 8}, [rule(["input", "type", None], ["h"], 4)], "is not there, or no size"),

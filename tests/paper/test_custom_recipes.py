@@ -30,7 +30,7 @@ def titles(*runs: Run) -> list[str]:
 def test_runs_that_differ_in_their_seeds_alone_are_told_together() -> None:
     (other,) = custom_recipes_of([own(seed=1), own(), own(seed=2)])
     assert [run.recipe.seed for run in other.cell.runs] == [0, 1, 2]
-    assert (other.title, other.setting) == ("mine", "cifar10 ResNet")
+    assert (other.title, other.setup) == ("mine", "cifar10 ResNet")
 
 
 def test_seeds_of_noise_are_seeds_too_where_they_follow_that_of_the_recipe() -> None:

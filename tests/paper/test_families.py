@@ -187,7 +187,7 @@ def test_a_family_has_no_recipe_where_its_source_has_none() -> None:
 def test_unknown_names_get_an_error_with_those_near_them() -> None:
     with pytest.raises(ValueError, match=r"no family 'releasd'; near it: released.*families are paper, released"):
         family("releasd")
-    with pytest.raises(ValueError, match=r"no setting 'cifar10-resnet'; near it: cifar10-resnet18"):
+    with pytest.raises(ValueError, match=r"no setup 'cifar10-resnet'; near it: cifar10-resnet18"):
         setup("cifar10-resnet")
     assert family("ours") is FAMILIES["ours"] and setup("cifar10-vgg16") is SETUPS["cifar10-vgg16"]
 

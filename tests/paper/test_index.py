@@ -185,7 +185,7 @@ def replace(old: str, new: str) -> Callable[[str], str]:
         ("environment.json", lambda text: "{}", "environment.json is damaged .*no list of starts"),
         ("environment.json", lambda text: "[1]", "environment.json is damaged .*no list of starts"),
         ("environment.json", lambda text: "[", "environment.json is damaged"),
-        ("latents.json", lambda text: '{"reach": 1}', "latents.json is damaged"),
+        ("latents.json", lambda text: '{"reach": 1}', r"latents.json is damaged \('counts'\): remove it"),
         ("latents.json", lambda text: "[", "latents.json is damaged"),
     ],
 )

@@ -96,9 +96,9 @@ def test_the_estimate_is_the_recorded_speed(setup: str, row: str) -> None:
         ),
         (
             {"target": "table1", "only": ["cifar10-resnet"]},
-            "no setting 'cifar10-resnet' here; near it: cifar10-resnet18",
+            "no setup 'cifar10-resnet' here; near it: cifar10-resnet18",
         ),
-        ({"target": "table1", "only": ["imagenette-resnet18"]}, "no setting 'imagenette-resnet18' here"),
+        ({"target": "table1", "only": ["imagenette-resnet18"]}, "no setup 'imagenette-resnet18' here"),
         ({"target": "table1", "methods": ["adast"]}, "no method 'adast' here; near it: adaste"),
         ({"target": "ablation", "families": [OURS]}, "ablation has no family ours; it has ablation"),
     ],

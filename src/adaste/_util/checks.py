@@ -87,10 +87,6 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"; near it: {', '.join(originals[other] for other in close)}" if close else ""
 
 
-_SHOWN = 8
-"""Names in a message."""
-
-
 def matches(pattern: str, name: str) -> bool:
     """Return whether a pattern of fnmatch is one of the parameter's name, or of a module's that the parameter is in."""
     return any(fnmatchcase(part, pattern) for part in _with_modules(name))
@@ -106,11 +102,17 @@ def no_match(role: str, pattern: object, names: Iterable[str]) -> ValueError:
     )
 
 
-def list_names(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str], most: int = 8) -> str:
     """Return names as a message shows them: the first few, and how many more there are."""
     names = list(names)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def shorten(value: Any, most: int = 100) -> str:
+    """Return a value as a message shows it, in so many characters at most."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _with_modules(name: str) -> Iterator[str]:

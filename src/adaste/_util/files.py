@@ -1,6 +1,7 @@
 """Files and folders: written whole or not at all; what a file that may come from anyone seems to be."""
 
 import errno
+import json
 import os
 import re
 import secrets
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, BinaryIO, Self
+from typing import IO, Any, BinaryIO, Self
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 """The kernel's name for its present start."""
@@ -53,6 +54,11 @@ def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) 
         raise NotWrittenError.because(error, f"write {path}{leads}", intact) from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_json(path: Path, plain: Any) -> None:
+    """Write plain data as JSON that people can read, whole or not at all."""
+    write_atomically(path, (json.dumps(plain, indent=1) + "\n").encode())
 
 
 def _sibling(path: Path) -> Path:

@@ -51,8 +51,8 @@ class Registry(Mapping[str, T], Generic[T]):
         """Make a registry.
 
         Args:
-            own: our own objects by name.
-            groups: the groups of entry points, each with the check of an object that is loaded from it.
+            own: Our own objects by name.
+            groups: The groups of entry points, each with the check of an object that is loaded from it.
         """
         self._own, self._groups = own, groups
         self._loaded: dict[str, T] = {}

@@ -9,11 +9,12 @@ import hashlib
 import json
 import math
 import types
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from adaste._util.checks import add_article, suggest
+from adaste._util.checks import add_article, shorten, suggest
 
 T = TypeVar("T")
 
@@ -69,9 +70,15 @@ def to_plain(value: Any) -> Any:
 def from_plain(plain: Any, admitted: Mapping[str, type], *, expected: Any = Any, where: str = "") -> Any:
     """Return the value that `to_plain` was given; fields with a default may be missing.
 
-    admitted   the classes that may be made, by name.
-    expected   the type the value must have, written as in an annotation.
-    where      what to call the value in errors.
+    Args:
+        plain: Dictionaries, lists, numbers, text and None.
+        admitted: The classes that may be made, by name.
+        expected: The type the value must have, written as in an annotation.
+        where: A name of the value for errors.
+
+    Raises:
+        UnknownKindError: If a class is not admitted.
+        ValueError: If something else is wrong, with its place.
     """
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if isinstance(kind, str) and kind in admitted and not admits(expected, admitted[kind]):
@@ -95,7 +102,7 @@ def from_json(text: str, admitted: Mapping[str, type], *, expected: Any = Any) -
 def parse_json(text: str) -> Any:
     """Return the content of JSON. Raise ValueError if a key is given twice or it is nested too deeply."""
     try:
-        plain = json.loads(text, object_pairs_hook=_refuse_twice)
+        plain = json.loads(text, object_pairs_hook=refuse_twice)
     except RecursionError:
         raise ValueError("this JSON is nested too deeply") from None
     _require_shallow(plain)
@@ -226,7 +233,7 @@ def _make(plain: Any, admitted: Mapping[str, type], where: str) -> Any:
 def _make_object(plain: dict[str, Any], admitted: Mapping[str, type], where: str) -> Any:
     kind = plain.get("kind")
     if not isinstance(kind, str):
-        raise ValueError(f'{_name_place(where)} must name its class, {{"kind": ...}}, got {_shorten(plain)}')
+        raise ValueError(f'{_name_place(where)} must name its class, {{"kind": ...}}, got {shorten(plain)}')
     if kind not in admitted:
         raise UnknownKindError(kind, f"{_name_place(where)} is of an unknown kind {kind!r}{suggest(kind, admitted)}")
     hints = field_types(admitted[kind])
@@ -253,7 +260,7 @@ def _make_object(plain: dict[str, Any], admitted: Mapping[str, type], where: str
 
 def _check_type(value: Any, hint: Any, where: str) -> Any:
     if not fits(value, hint):
-        raise ValueError(f"{_name_place(where)} must be {describe_type(hint)}, got {_shorten(value)}")
+        raise ValueError(f"{_name_place(where)} must be {describe_type(hint)}, got {shorten(value)}")
     return value
 
 
@@ -288,12 +295,13 @@ def _canonicalise(plain: Any) -> Any:
     return int(plain) if isinstance(plain, float) and plain.is_integer() and abs(plain) < _LARGEST else plain
 
 
-def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{name!r} is given {names.count(name)} times in one JSON object")
-    return dict(pairs)
+def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of JSON with these keys. Raise ValueError if one is given twice (a hook of `json.loads`)."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((name, count),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{shorten(name)} is given {count} times in one JSON object")
+    return found
 
 
 def _join_path(where: str, name: str) -> str:
@@ -302,8 +310,3 @@ def _join_path(where: str, name: str) -> str:
 
 def _name_place(where: str) -> str:
     return where or "the value"
-
-
-def _shorten(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:197]}..."

@@ -126,7 +126,7 @@ def summary_of(statuses: Sequence[Status]) -> str:
     return f"{states}; epochs {progress}" if progress else states
 
 
-def what_is_left(jobs: Sequence[Job], at_once: int) -> str:
+def summary_of_rest(jobs: Sequence[Job], at_once: int) -> str:
     """Return one line on the runs of a study that are not finished: how many, and how long they still take."""
     needs = [seconds for seconds in seconds_to_end(jobs, at_once).values() if seconds != 0]
     known = [seconds for seconds in needs if seconds is not None]

@@ -230,20 +230,11 @@ def _default(field: "dataclasses.Field[object]") -> str:
 
 
 def _descriptions(kind: type) -> dict[str, str]:
-    """Return the first sentence that a class's docstring has about each field, on lines `name  description`."""
-    lines = inspect.cleandoc(kind.__doc__ or "").split("\n")
-    told: dict[str, str] = {}
-    name = ""
-    for line in lines:
-        begins = re.match(r"(\w+)  +(.+)", line)
-        if begins:
-            name = begins[1]
-            told[name] = begins[2]
-        elif name and line.startswith("  "):
-            told[name] += f" {line.strip()}"
-        else:
-            name = ""
-    return {name: re.split(r"[;.:](?: |$)", text)[0] for name, text in told.items()}
+    """Return the first sentence that a class's docstring has about each field, in the section Args."""
+    _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("\nArgs:\n")
+    section, _, _ = section.partition("\n\n")
+    entries = re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
+    return {name: re.split(r"[;.:](?:\s|$)", " ".join(text.split()))[0] for name, text in entries}
 
 
 LISTS = MappingProxyType(

@@ -58,7 +58,7 @@ def _add_reproduce(commands: options.Commands) -> None:
     )
     parser.add_argument("target", metavar="TABLE|FIGURE|all", help="what to reproduce")
     parser.add_argument(
-        "--only", metavar="NAME,...", type=names, default=[], help="only these settings, such as cifar10-resnet18"
+        "--only", metavar="NAME,...", type=names, default=[], help="only these setups, such as cifar10-resnet18"
     )
     parser.add_argument("--methods", metavar="NAME,...", type=names, default=[], help="only these rows")
     parser.add_argument(

@@ -121,7 +121,7 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
     """Make the chosen runs where the arguments say, show their progress, and return the exit code."""
     from rich.console import Console
 
-    from adaste.cli.console import say, what_is_left
+    from adaste.cli.console import say, summary_of_rest
     from adaste.runs.study.ray_runner import connected
     from adaste.runs.study.schedule import TimeLimit
 
@@ -147,7 +147,7 @@ def perform(arguments: argparse.Namespace, choose: Callable[[], Sequence["Job"]]
         limit = arguments.minutes and TimeLimit(started + 60 * arguments.minutes, count)
         code = _run(jobs, stack.enter_context(_processes(device, count, arguments, console)), console, limit)
         if limit:
-            say(console, what_is_left(jobs, count))
+            say(console, summary_of_rest(jobs, count))
         return code
 
 
@@ -177,7 +177,7 @@ def _at_once(jobs: Iterable["Job"], arguments: argparse.Namespace) -> int:
 
 def _list(jobs: Sequence["Job"], at_once: int) -> None:
     """Print a line per run, whether it is done or how long it still takes, and one on all."""
-    from adaste.cli.console import duration, what_is_left
+    from adaste.cli.console import duration, summary_of_rest
     from adaste.cli.lists import columns
     from adaste.runs.study.schedule import seconds_to_end
 
@@ -188,7 +188,7 @@ def _list(jobs: Sequence["Job"], at_once: int) -> None:
         left = "done" if job.finished else "no estimate" if seconds is None else duration(seconds)
         rows.append((job.name, f"{job.recipe.epochs} epochs", f"seed {job.recipe.seed}", left))
     columns(rows)
-    print(what_is_left(jobs, at_once))
+    print(summary_of_rest(jobs, at_once))
 
 
 def over_seeds(statuses: Iterable["Status"]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,14 +93,13 @@ def _run(
         deterministic=arguments.deterministic,
         teachers=arguments.teachers,
     )
-    board = TensorBoard(RunFolder(folder).tensorboard) if arguments.tensorboard else SILENT
+    board = TensorBoard(RunFolder(folder).tensorboard) if arguments.tensorboard else nullcontext(SILENT)
     if world.leads:  # the others wait, and then find decoded images
         dataset = load(recipe.data, arguments.data, progress=shown)
     world.from_leader(None)
     if not world.leads:
         dataset = load(recipe.data, arguments.data)
         return run(recipe, folder, dataset, device=device, world=world, options=settings)
-    with Bar(Console()) if shown else Plain(Console(quiet=arguments.quiet)) as display:
-        return run(
-            recipe, folder, dataset, device=device, world=world, options=settings, observer=Several(display, board)
-        )
+    with Bar(Console()) if shown else Plain(Console(quiet=arguments.quiet)) as display, board as observer:
+        shows = Several(display, observer)
+        return run(recipe, folder, dataset, device=device, world=world, options=settings, observer=shows)

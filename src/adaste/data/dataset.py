@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adaste._util.checks import require
+from adaste._util.checks import list_names, require
 
 
 class DataError(ValueError):
@@ -23,10 +23,8 @@ class DataError(ValueError):
 
 
 def shorten_list(names: Iterable[str], most: int = 10) -> str:
-    """Return the first names of a list that may be long."""
-    listed = sorted(names)
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more if listed else "nothing"
+    """Return the first names, in order, of a list that may be long or empty."""
+    return list_names(sorted(names), most) or "nothing"
 
 
 def listing(folder: Path) -> str:

@@ -1,6 +1,5 @@
 """The table from operations of torch to functions that add their nodes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -10,10 +9,7 @@ import torch
 from adaste.packed import aten_layers as layers
 from adaste.packed import aten_math as maths
 from adaste.packed import aten_shapes as shapes
-from adaste.packed.graph import Arguments, Builder
-
-Call = Callable[[Builder, Arguments, tuple[int, ...]], Any]
-"""Adds the nodes of an operation: takes its arguments and the shape of its result, with the batch."""
+from adaste.packed.graph import Call
 
 _aten = torch.ops.aten
 
@@ -144,8 +140,8 @@ _TRUTH: dict[Any, Call] = {
 }
 
 _COMPARISONS: dict[Any, Call] = {
-    getattr(getattr(_aten, name), kind): maths.comparison(function, turned=turned, denied=denied)
-    for name, (function, turned, denied) in {
+    getattr(getattr(_aten, name), kind): maths.comparison(function, swap=swap, opposite=opposite)
+    for name, (function, swap, opposite) in {
         "eq": ("equal", False, False),
         "ne": ("equal", False, True),
         "lt": ("less", False, False),

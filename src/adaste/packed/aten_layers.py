@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from adaste.packed.graph import Arguments, Builder, Constant, Value
+from adaste.packed.graph import Arguments, Builder, Call, Constant, Value
 from adaste.packed.nodes import Affine, Array, AveragePool, Convolution, Linear, MaxPool, Pair
 from adaste.packed.tensor_nodes import Combine, GroupNorm, LayerNorm, Pad, Reduce, Slice, Spread, Transpose
 
@@ -429,7 +429,7 @@ def _mean_of_parts(builder: Builder, x: Value, counts: Pair) -> Value:
     return x
 
 
-def reduction(function: str) -> Any:
+def reduction(function: str) -> Call:
     """Return the function that adds aten.mean, aten.sum, aten.amax, ... over some dimensions."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -453,7 +453,7 @@ def reduction(function: str) -> Any:
     return put
 
 
-def extreme(function: str) -> Any:
+def extreme(function: str) -> Call:
     """Return the function that adds aten.max or aten.min over a dimension; no node computes the places."""
     put = reduction(function)
 

@@ -17,10 +17,11 @@ from adaste.packed.aten_layers import (
     put_linear,
     reduction,
 )
-from adaste.packed.aten_shapes import as_constant, expand, permute, put_slice, turned, without_batch
-from adaste.packed.graph import Arguments, Builder, Constant, Value, view_of
+from adaste.packed.aten_shapes import as_constant, expand, permute, put_slice, reorder, without_batch
+from adaste.packed.graph import Arguments, Builder, Call, Constant, Value, view_of
 from adaste.packed.nodes import Add, Array, Linear, Relu
 from adaste.packed.tensor_nodes import (
+    LOWEST,
     Attention,
     Combine,
     Expand,
@@ -33,16 +34,12 @@ LARGEST_BOUND = 1024
 """The largest bound of a clamp that is made of ReLUs: its values are rounded like numbers of the size of its bounds."""
 
 
-LOWEST = -3e38
-"""What stands for minus infinity in masks: files hold finite numbers."""
-
-
 def _alike(value: Value, x: Value) -> Value:
     """Return what was computed from the stored form of `x` as torch sees it."""
     return Value(value.name, x.shape, x.batch, x.merged)
 
 
-def function(name: str, parameter: str | None = None) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+def function(name: str, parameter: str | None = None) -> Call:
     """Return the function that adds a function of every number; `parameter` names the argument that is its own."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -107,9 +104,9 @@ def prelu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     if slope.numel() > 1:
         slope = slope.reshape(-1, *[1] * (x.rank - 2))
     positive = relu(builder, {"self": x}, shape)
-    negative = relu(builder, {"self": put_combination(builder, "multiply", x, -1)}, shape)
-    turned = put_combination(builder, "multiply", negative, Constant(-slope, "a slope"))
-    return put_combination(builder, "add", positive, turned)
+    below = relu(builder, {"self": put_combination(builder, "multiply", x, -1)}, shape)
+    negative = put_combination(builder, "multiply", below, Constant(-slope, "a slope"))
+    return put_combination(builder, "add", positive, negative)
 
 
 def glu(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -240,7 +237,7 @@ def clamp_by_tensors(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> 
     return value
 
 
-def combination(name: str) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+def combination(name: str) -> Call:
     """Return the function that adds a sum, a product and the like of two values, or of one and a constant."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -390,13 +387,13 @@ def where(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     return put_combination(builder, "add", *terms)
 
 
-def comparison(name: str, *, turned: bool = False, denied: bool = False) -> Any:
-    """Return the function that adds aten.eq, aten.lt, ...: x and y change places, or the truth is turned round."""
+def comparison(name: str, *, swap: bool = False, opposite: bool = False) -> Call:
+    """Return the function that adds aten.eq, aten.lt, ..., also with x and y in each other's place, or the opposite."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
-        x, y = (a["other"], a["self"]) if turned else (a["self"], a["other"])
+        x, y = (a["other"], a["self"]) if swap else (a["self"], a["other"])
         found = put_combination(builder, name, x, y)
-        return put_combination(builder, "subtract", 1, found) if denied else found
+        return put_combination(builder, "subtract", 1, found) if opposite else found
 
     return put
 
@@ -427,12 +424,12 @@ def cumulative_sum(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Va
     if side > LONGEST_SUM:
         raise ValueError(f"a cumulative sum may have {LONGEST_SUM} places, got {side}")
     order = [place for place in range(len(x.shape)) if place != axis] + [axis]
-    rows = turned(builder, x, order)
+    rows = reorder(builder, x, order)
     if len(x.shape) == 1:
         rows = Value(rows.name, (1, side))
     triangle = builder.literal(np.triu(np.ones((side, side), np.float32)))
     found = builder.put(MatMul(inputs=(builder.use(rows), triangle), output=builder.new_name()))
-    back = turned(builder, Value(found.name, tuple(x.shape[place] for place in order)), np.argsort(order).tolist())
+    back = reorder(builder, Value(found.name, tuple(x.shape[place] for place in order)), np.argsort(order).tolist())
     return Value(back.name, x.shape, x.batch, x.merged)
 
 

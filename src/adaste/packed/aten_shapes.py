@@ -4,7 +4,6 @@ Each function takes the builder, the operation's arguments by the names of its s
 the batch.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from adaste.packed.aten_layers import (
     pair,
     put_padding,
 )
-from adaste.packed.graph import BATCH, BEHIND, Arguments, Builder, Constant, Value, value_of, view_of
+from adaste.packed.graph import BATCH, BEHIND, Arguments, Builder, Call, Constant, Value, value_of, view_of
 from adaste.packed.nodes import Array, Concatenate
 from adaste.packed.tensor_nodes import (
     Embedding,
@@ -62,7 +61,7 @@ def as_constant(given: Any, x: Value) -> Array:
     return numbers
 
 
-def turned(builder: Builder, x: Value, order: list[int]) -> Value:
+def reorder(builder: Builder, x: Value, order: list[int]) -> Value:
     """Return a value whose axes, without the batch, are in another order."""
     if order == sorted(order):
         return Value(x.name, x.shape)
@@ -181,7 +180,7 @@ def blocks(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     channels, height, width = x.shape
     rows, columns = height // kernel[0], width // kernel[1]
     inner = Value(x.name, (channels, rows, kernel[0], columns, kernel[1]))
-    moved = turned(builder, inner, [0, 2, 4, 1, 3])
+    moved = reorder(builder, inner, [0, 2, 4, 1, 3])
     return view_of(moved, shape)
 
 
@@ -192,7 +191,7 @@ def joined_blocks(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Val
     kernel = _require_tiles(a, (channels, height, width))
     rows, columns = height // kernel[0], width // kernel[1]
     inner = Value(x.name, (channels, kernel[0], kernel[1], rows, columns))
-    moved = turned(builder, inner, [0, 3, 1, 4, 2])
+    moved = reorder(builder, inner, [0, 3, 1, 4, 2])
     return view_of(moved, shape)
 
 
@@ -384,12 +383,12 @@ def pad(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
     return Value(found.name, found.shape, x.batch, x.merged)
 
 
-def padding(mode: str) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+def padding(mode: str) -> Call:
     """Return the function that adds a padding of this mode."""
     return lambda builder, a, shape: pad(builder, {**a, "mode": mode}, shape)
 
 
-def resize(*, linear: bool) -> Callable[[Builder, Arguments, tuple[int, ...]], Value]:
+def resize(*, linear: bool) -> Call:
     """Return the function that adds an Upsample, of rows or maps."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Value:
@@ -440,7 +439,7 @@ def channel_shuffle(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> V
     return view_of(builder.put(Transpose(inputs=(builder.use(inner),), output=builder.new_name(), axes=axes)), shape)
 
 
-def filled(number: float | None) -> Callable[[Builder, Arguments, tuple[int, ...]], Constant]:
+def filled(number: float | None) -> Call:
     """Return the function for what only has the shape of a value: zeros, ones, or with None a given number."""
 
     def put(builder: Builder, a: Arguments, shape: tuple[int, ...]) -> Constant:

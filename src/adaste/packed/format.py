@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adaste._util.checks import suggest
+from adaste._util.checks import shorten, suggest
 from adaste._util.serial import field_types
 from adaste.packed.graph import INPUT, LOGITS, Graph, Input, Output, Size
 from adaste.packed.nodes import OPERATIONS, Array, Node, Pair
@@ -22,7 +22,6 @@ from adaste.packed.safetensors import (
     check_text,
     read_container,
     read_file,
-    shorten,
     strict_json,
     write_container,
 )

@@ -1,17 +1,33 @@
-"""Free sizes: a model is traced with several, and numbers of its nodes that differ follow from them."""
+"""Free sizes: a model is traced with several; numbers of nodes that differ, and sides of values, follow from them."""
 
+import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
-from adaste.packed.graph import FREE_FIELDS, Size
-from adaste.packed.nodes import MaxPool, Node, Pool
-from adaste.packed.tensor_nodes import Literal, Reduce, Resize, Slice
+from adaste.packed.graph import FREE_FIELDS, Graph, Size
+from adaste.packed.nodes import AveragePool, Concatenate, Convolution, Flatten, Linear, MaxPool, Node, Pool
+from adaste.packed.tensor_nodes import (
+    Attention,
+    Embedding,
+    Expand,
+    Literal,
+    MatMul,
+    Pad,
+    Reduce,
+    Reshape,
+    Resize,
+    Slice,
+    Spread,
+    Transpose,
+)
 from adaste.packed.trace import Example, Traced, trace
 
 Free = Mapping[str, Mapping[int, str]]
@@ -144,7 +160,7 @@ def _merge_fields(
 ) -> Node:
     """Return the first of some nodes, whose other numbers follow from free sizes, which are added to `sizes`."""
     node = alike[0]
-    for part in fields(node):
+    for part in dataclasses.fields(node):
         values = [getattr(other, part.name) for other in alike]
         if all(np.array_equal(value, values[0]) for value in values):
             continue
@@ -226,3 +242,99 @@ def _cut_literal(alike: Sequence[Literal], probes: Sequence[Mapping[str, int]], 
         sizes.append(_fit((name, "count", None), [other.sides[axis] for other in alike], probes, cut))
         nodes.append(cut)
     return nodes
+
+
+SideNames = tuple[str | None, ...]
+"""For each side of a value a name if it follows from free sizes, empty where it has none; None if it is fixed."""
+
+Fields = Mapping[str, Any]
+"""The same for the numbers of a node's fields."""
+
+
+def name_sides(graph: Graph) -> dict[str, SideNames]:
+    """Return the names of the sides of all values that follow from free sizes; one name is one number everywhere."""
+    rules = {size.at: size.formula for size in graph.sizes}
+
+    def look_up(name: str, key: str, numbers: Any) -> Any:
+        if isinstance(numbers, tuple):
+            return tuple(rules.get((name, key, place)) for place in range(len(numbers)))
+        return rules.get((name, key, None))
+
+    found: dict[str, SideNames] = {given.name: look_up(given.name, "shape", given.shape) for given in graph.inputs}
+    for node in graph.nodes:
+        fields = {key: look_up(node.output, key, getattr(node, key, None)) for key in FREE_FIELDS}
+        found[node.output] = SIDES.get(type(node), _as_inputs)(node, [found[name] for name in node.inputs], fields)
+    return found
+
+
+def _drop_names(sides: SideNames) -> SideNames:
+    """Return sides that follow from these in a way that has no name."""
+    return tuple(None if side is None else "" for side in sides)
+
+
+def _align(values: Sequence[SideNames]) -> SideNames:
+    """Return the sides of values of which those of 1 are repeated."""
+    rank = max(len(sides) for sides in values)
+    columns = zip(*((None,) * (rank - len(sides)) + sides for sides in values), strict=True)
+    names = ({side for side in column if side is not None} for column in columns)
+    return tuple(None if not found else found.pop() if len(found) == 1 else "" for found in names)
+
+
+def _as_inputs(node: Node, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
+    return _align(inputs)
+
+
+def _reduce_sides(node: Reduce, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
+    sides = [None if axis in node.axes else side for axis, side in enumerate(inputs[0])]
+    return tuple(side for axis, side in enumerate(sides) if node.keep or axis not in node.axes)
+
+
+def _pad_sides(node: Pad, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
+    rules = [pair != (None, None) for pair in zip(fields["before"], fields["after"], strict=True)]
+    counts = [before or after for before, after in zip(node.before, node.after, strict=True)]
+    sides = zip(inputs[0], rules, counts, strict=True)
+    return tuple("" if free or (side is not None and more) else side for side, free, more in sides)
+
+
+def _concatenate_sides(node: Concatenate, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
+    sides = _align(inputs)
+    long = "" if any(each[node.axis] is not None for each in inputs) else None
+    return (*sides[: node.axis], long, *sides[node.axis + 1 :])
+
+
+def _product(node: MatMul, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
+    first, second = inputs
+    return (*_align([first[:-2], second[:-2]]), first[-2], second[-1])
+
+
+def _window_sides(node: Pool | Spread, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
+    return (inputs[0][0], *_drop_names(inputs[0][1:]))
+
+
+SIDES: MappingProxyType[type[Node], Callable[[Any, Sequence[SideNames], Fields], SideNames]] = MappingProxyType(
+    {
+        Literal: lambda node, inputs, fields: (None,) * len(node.sides),
+        Convolution: lambda node, inputs, fields: (None, *_drop_names(inputs[0][1:])),
+        MaxPool: _window_sides,
+        AveragePool: _window_sides,
+        Spread: _window_sides,
+        Linear: lambda node, inputs, fields: (*inputs[0][:-1], None),
+        Flatten: lambda node, inputs, fields: (None if inputs[0] == (None,) * 3 else "",),
+        Reduce: _reduce_sides,
+        Reshape: lambda node, inputs, fields: fields["sides"],
+        Expand: lambda node, inputs, fields: fields["sides"],
+        Transpose: lambda node, inputs, fields: tuple(inputs[0][axis] for axis in node.axes),
+        Slice: lambda node, inputs, fields: (
+            *inputs[0][: node.axis],
+            fields["count"],
+            *inputs[0][node.axis + 1 :],
+        ),
+        Pad: _pad_sides,
+        Resize: lambda node, inputs, fields: (inputs[0][0], *fields["size"]),
+        MatMul: _product,
+        Attention: lambda node, inputs, fields: (*inputs[0][:-1], inputs[2][-1]),
+        Embedding: lambda node, inputs, fields: (*inputs[0], None),
+        Concatenate: _concatenate_sides,
+    }
+)
+"""The sides of what nodes compute that follow from free sizes; of others those of their inputs."""

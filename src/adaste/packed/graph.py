@@ -1,15 +1,16 @@
 """A network as a list of nodes that compute tensors from tensors, and how it is built up."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from adaste._util.checks import shorten
 from adaste.packed.nodes import LARGEST, OPERATIONS, Flatten, Linear, Node, Shape
-from adaste.packed.safetensors import check_text, shorten
+from adaste.packed.safetensors import check_text
 from adaste.packed.tensor_nodes import MOST_AXES, Embedding, Literal, Number, Reshape
 
 INPUT = "input"
@@ -104,6 +105,12 @@ class Size:
     def number(self, free: Mapping[str, int]) -> int:
         """Return the number for these free sizes."""
         return self.times * math.prod(free[name] for name in self.of) + self.plus
+
+    @property
+    def formula(self) -> str:
+        """How the number follows from free sizes, as in `height` and `4*height+1`."""
+        product = "*".join((*([str(self.times)] if self.times > 1 else []), *self.of))
+        return f"{product}{self.plus:+}" if self.plus else product
 
 
 FREE_FIELDS = ("shape", "sides", "start", "count", "size", "before", "after")
@@ -239,7 +246,7 @@ class Graph:
                 number, rest = divmod(shape[place] - size.plus, size.times)
                 (free,) = size.of
                 if rest or not 1 <= number <= self.free[free]:
-                    allowed = f"{_formula(size)} with {free} from 1 to {self.free[free]}"
+                    allowed = f"{size.formula} with {free} from 1 to {self.free[free]}"
                     raise ValueError(f"dimension {place + 1} of {name} must be {allowed}, got {shape[place]}")
                 if found.setdefault(free, number) != number:
                     raise ValueError(f"all inputs must have one {free}, got {found[free]} and {number}")
@@ -307,7 +314,7 @@ class Graph:
                     raise ValueError(f"{where} has no place {place}")
                 number = number[place]
             if number != size.number(self.free):
-                raise ValueError(f"{where} is {number}, not {size.number(self.free)} as {_formula(size)} says")
+                raise ValueError(f"{where} is {number}, not {size.number(self.free)} as {size.formula} says")
             if name in inputs:
                 known.update(size.of)
         if known != set(self.free):
@@ -327,12 +334,6 @@ class Graph:
 
 def _named(free: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {number}" for name, number in free.items())
-
-
-def _formula(size: Size) -> str:
-    """Return how a number follows from free sizes, for messages."""
-    product = " ".join((*([str(size.times)] if size.times > 1 else []), *size.of))
-    return product if not size.plus else f"{product} {'+' if size.plus > 0 else '-'} {abs(size.plus)}"
 
 
 def _check_type(node: Node, *, whole: bool) -> None:
@@ -532,3 +533,6 @@ def value_of(name: str, shape: tuple[int, ...], batch: int = 0) -> Value:
 
 Arguments = dict[str, Any]
 """Those of an operation of torch, by the names in its schema."""
+
+Call = Callable[[Builder, Arguments, tuple[int, ...]], Any]
+"""Adds the nodes of an operation: takes its arguments and the shape of its result, with the batch."""

@@ -82,7 +82,10 @@ class Node(ABC):
 class Epilogue(Node):
     """A node that ends in y = scale * x + shift + residual and perhaps a ReLU; the residual is the second input.
 
-    scale, shift  one number per channel; None: 1 and 0.
+    Args:
+        scale: A number per channel; None for 1.
+        shift: A number per channel; None for 0.
+        relu: Whether a ReLU is the end.
     """
 
     most: ClassVar = 2

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adaste._util.packages import require_package
-from adaste.packed.graph import FREE_FIELDS, INPUT, Graph, Size
+from adaste.packed.free_sizes import name_sides
+from adaste.packed.graph import INPUT, Graph, Size
 from adaste.packed.nodes import (
     Add,
     Affine,
@@ -37,20 +38,6 @@ from adaste.packed.nodes import (
     Weighted,
 )
 from adaste.packed.onnx_tensors import TENSOR_NODES, Count, Steps
-from adaste.packed.tensor_nodes import (
-    Attention,
-    Embedding,
-    Expand,
-    Literal,
-    MatMul,
-    Pad,
-    Reduce,
-    Reshape,
-    Resize,
-    Slice,
-    Spread,
-    Transpose,
-)
 
 OPSET, IR_VERSION = 17, 8
 """Old enough for every runtime in use."""
@@ -120,113 +107,11 @@ def _without_clashes(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(map(rename, graph.nodes)), results=results, sizes=sizes) if taken else graph
 
 
-SideNames = tuple[str | None, ...]
-"""For each side of a value a name if it follows from free sizes, empty where it has none; None if it is fixed."""
-
-Fields = Mapping[str, Any]
-"""The same for the numbers of a node's fields."""
-
-
-def _free_sides(graph: Graph) -> dict[str, SideNames]:
-    """Return which sides of all values follow from free sizes; those of one name are the same everywhere."""
-    rules = {size.at: _name(size) for size in graph.sizes}
-
-    def look_up(name: str, key: str, numbers: Any) -> Any:
-        if isinstance(numbers, tuple):
-            return tuple(rules.get((name, key, place)) for place in range(len(numbers)))
-        return rules.get((name, key, None))
-
-    found: dict[str, SideNames] = {given.name: look_up(given.name, "shape", given.shape) for given in graph.inputs}
-    for node in graph.nodes:
-        fields = {key: look_up(node.output, key, getattr(node, key, None)) for key in FREE_FIELDS}
-        found[node.output] = SIDES.get(type(node), _as_inputs)(node, [found[name] for name in node.inputs], fields)
-    return found
-
-
-def _name(size: Size) -> str:
-    """Return the name of a dimension: that of the free size, or how it follows from some."""
-    product = "*".join((*([str(size.times)] if size.times > 1 else []), *size.of))
-    return f"{product}{size.plus:+}" if size.plus else product
-
-
-def _drop_names(sides: SideNames) -> SideNames:
-    """Return sides that follow from these in a way that has no name."""
-    return tuple(None if side is None else "" for side in sides)
-
-
-def _align(values: Sequence[SideNames]) -> SideNames:
-    """Return the sides of values of which those of 1 are repeated."""
-    rank = max(len(sides) for sides in values)
-    columns = zip(*((None,) * (rank - len(sides)) + sides for sides in values), strict=True)
-    names = ({side for side in column if side is not None} for column in columns)
-    return tuple(None if not found else found.pop() if len(found) == 1 else "" for found in names)
-
-
-def _as_inputs(node: Node, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
-    return _align(inputs)
-
-
-def _reduce_sides(node: Reduce, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
-    sides = [None if axis in node.axes else side for axis, side in enumerate(inputs[0])]
-    return tuple(side for axis, side in enumerate(sides) if node.keep or axis not in node.axes)
-
-
-def _pad_sides(node: Pad, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
-    rules = [pair != (None, None) for pair in zip(fields["before"], fields["after"], strict=True)]
-    counts = [before or after for before, after in zip(node.before, node.after, strict=True)]
-    sides = zip(inputs[0], rules, counts, strict=True)
-    return tuple("" if free or (side is not None and more) else side for side, free, more in sides)
-
-
-def _concatenate_sides(node: Concatenate, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
-    sides = _align(inputs)
-    long = "" if any(each[node.axis] is not None for each in inputs) else None
-    return (*sides[: node.axis], long, *sides[node.axis + 1 :])
-
-
-def _product(node: MatMul, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
-    first, second = inputs
-    return (*_align([first[:-2], second[:-2]]), first[-2], second[-1])
-
-
-def _window_sides(node: Pool | Spread, inputs: Sequence[SideNames], fields: Fields) -> SideNames:
-    return (inputs[0][0], *_drop_names(inputs[0][1:]))
-
-
-SIDES: MappingProxyType[type[Node], Callable[[Any, Sequence[SideNames], Fields], SideNames]] = MappingProxyType(
-    {
-        Literal: lambda node, inputs, fields: (None,) * len(node.sides),
-        Convolution: lambda node, inputs, fields: (None, *_drop_names(inputs[0][1:])),
-        MaxPool: _window_sides,
-        AveragePool: _window_sides,
-        Spread: _window_sides,
-        Linear: lambda node, inputs, fields: (*inputs[0][:-1], None),
-        Flatten: lambda node, inputs, fields: (None if inputs[0] == (None,) * 3 else "",),
-        Reduce: _reduce_sides,
-        Reshape: lambda node, inputs, fields: fields["sides"],
-        Expand: lambda node, inputs, fields: fields["sides"],
-        Transpose: lambda node, inputs, fields: tuple(inputs[0][axis] for axis in node.axes),
-        Slice: lambda node, inputs, fields: (
-            *inputs[0][: node.axis],
-            fields["count"],
-            *inputs[0][node.axis + 1 :],
-        ),
-        Pad: _pad_sides,
-        Resize: lambda node, inputs, fields: (inputs[0][0], *fields["size"]),
-        MatMul: _product,
-        Attention: lambda node, inputs, fields: (*inputs[0][:-1], inputs[2][-1]),
-        Embedding: lambda node, inputs, fields: (*inputs[0], None),
-        Concatenate: _concatenate_sides,
-    }
-)
-"""The sides of what nodes compute that follow from free sizes; of others those of their inputs."""
-
-
 class _Model:
     """Operators and tensors so far."""
 
     def __init__(self, graph: Graph) -> None:
-        self._onnx, self.shapes, self._free = require_onnx(), graph.shapes(), _free_sides(graph)
+        self._onnx, self.shapes, self._free = require_onnx(), graph.shapes(), name_sides(graph)
         self._graph, self._rules = graph, {size.at: size for size in graph.sizes}
         self._made: set[str] = set()
         self._sides: dict[str, tuple[str, int]] = {}

@@ -14,6 +14,7 @@ import numpy as np
 
 from adaste.packed.nodes import Array, Node, Shape
 from adaste.packed.tensor_nodes import (
+    LOWEST,
     Attention,
     Combine,
     Embedding,
@@ -357,12 +358,12 @@ def _attention(model: Model, node: Attention) -> None:
 
 
 def _later(steps: Steps, rows: Count, columns: Count) -> str:
-    """Add a mask with minus infinity for the places that a row does not see: those after it."""
+    """Add a mask with what stands for minus infinity at the places that a row does not see: those after it."""
     if isinstance(rows, int) and isinstance(columns, int):
-        return steps.floats(np.triu(np.full((rows, columns), -3e38), 1))
+        return steps.floats(np.triu(np.full((rows, columns), LOWEST), 1))
     own = steps.put("Unsqueeze", steps.count_up(rows), steps.integers([1]))
     later = steps.put("Cast", steps.put("Less", own, steps.count_up(columns)), to=FLOAT)
-    return steps.put("Mul", later, steps.floats(-3e38))
+    return steps.put("Mul", later, steps.floats(LOWEST))
 
 
 def _embedding(model: Model, node: Embedding) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -208,48 +208,38 @@ def to_graph(
     named = name_inputs(model, example)
     places = parse_free(free or {}, named)
     probes = choose_probes(largest_sizes(places, named))
+    patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
+    names = _other_names(model)
+
+    def assemble(traced: Traced, sizes: tuple[Size, ...]) -> Graph:
+        outputs = tuple(output.value for output in traced.outputs)
+        nodes, renamed = _rename(traced, fold(_pack_weights(traced, patterns, names), *outputs))
+        first, *more = traced.inputs
+        normalised = replace(
+            first,
+            mean=None if mean is None else tuple(map(float, mean)),
+            std=None if std is None else tuple(map(float, std)),
+        )
+        return Graph(
+            inputs=(normalised, *more),
+            classes=None if classes is None else tuple(classes),
+            recipe=recipe,
+            producer=f"adaste {adaste.__version__}",
+            nodes=nodes,
+            results=tuple(replace(output, value=renamed[output.value]) for output in traced.outputs),
+            free=probes[0],
+            sizes=tuple(replace(size, at=(renamed[size.at[0]], *size.at[1:])) for size in sizes),
+        )
+
     for exact in (False, True):
         traces = [trace_cut(model, example, named, places, probe, exact) for probe in probes]
         merged, sizes = merge(probes, traces) if places else (traces[0], ())
-        graph = _to_graph(model, merged, classes, mean, std, recipe, float_layers, probes[0], (*places, *sizes))
+        graph = assemble(merged, (*places, *sizes))
         found = (_find_difference(graph.at(probe), traced) for probe, traced in zip(probes, traces, strict=True))
         difference = next((each for each in found if each is not None), None)
         if difference is None:
             return graph
     raise ValueError(f"the packed network would not compute what the model does: {difference}")
-
-
-def _to_graph(
-    model: nn.Module,
-    traced: Traced,
-    classes: Sequence[str] | None,
-    mean: Sequence[float] | None,
-    std: Sequence[float] | None,
-    recipe: str | None,
-    float_layers: str | Iterable[str],
-    free: Mapping[str, int],
-    sizes: tuple[Size, ...],
-) -> Graph:
-    patterns = (float_layers,) if isinstance(float_layers, str) else tuple(float_layers)
-    names = _other_names(model)
-    outputs = tuple(output.value for output in traced.outputs)
-    nodes, renamed = _rename(traced, fold(_pack_weights(traced, patterns, names), *outputs))
-    first, *more = traced.inputs
-    normalised = replace(
-        first,
-        mean=None if mean is None else tuple(map(float, mean)),
-        std=None if std is None else tuple(map(float, std)),
-    )
-    return Graph(
-        inputs=(normalised, *more),
-        classes=None if classes is None else tuple(classes),
-        recipe=recipe,
-        producer=f"adaste {adaste.__version__}",
-        nodes=nodes,
-        results=tuple(replace(output, value=renamed[output.value]) for output in traced.outputs),
-        free=free,
-        sizes=tuple(replace(size, at=(renamed[size.at[0]], *size.at[1:])) for size in sizes),
-    )
 
 
 def _other_names(model: nn.Module) -> dict[str, list[str]]:

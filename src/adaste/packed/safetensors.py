@@ -16,7 +16,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from adaste._util.checks import shorten
 from adaste._util.files import file_kind
+from adaste._util.serial import refuse_twice
 from adaste.packed.nodes import LARGEST, Array, Shape
 
 LARGEST_HEADER = 2**22
@@ -89,7 +91,7 @@ def strict_json(text: bytes | str, what: str) -> Any:
     try:
         return json.loads(
             text.decode() if isinstance(text, bytes) else text,
-            object_pairs_hook=_refuse_twice,
+            object_pairs_hook=refuse_twice,
             parse_constant=_refuse_constant,
         )
     except RecursionError:
@@ -208,15 +210,6 @@ def _checksum(text: str, parts: Iterable[bytes | memoryview]) -> str:
     return f"{value:08x}"
 
 
-def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in found if names.count(name) > 1)
-        raise ValueError(f"{shorten(twice)} is given twice in one object")
-    return found
-
-
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
 
@@ -230,9 +223,3 @@ def check_text(value: Any, what: str) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"{what} has no form in UTF-8: {shorten(value)}") from None
     return value
-
-
-def shorten(value: Any) -> str:
-    """Return a value as an error message shows it."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from adaste._util.checks import shorten
 from adaste._util.files import file_kind, write_atomically
 from adaste.packed.nodes import pack_signs, row_bytes, unpack_signs
 from adaste.packed.safetensors import (
@@ -30,7 +31,6 @@ from adaste.packed.safetensors import (
     check_text,
     read_file,
     refuse_format,
-    shorten,
     strict_json,
 )
 

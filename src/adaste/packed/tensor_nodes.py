@@ -17,6 +17,9 @@ from adaste.packed.nodes import LARGEST, OPERATIONS, Array, Node, Pair, Shape, c
 MOST_AXES = 7
 """Axes of a value."""
 
+LOWEST = -3e38
+"""What stands for minus infinity in masks: files hold finite numbers."""
+
 Sizes = tuple[int, ...]
 Steps = tuple[float, float]
 

@@ -10,6 +10,7 @@ import itertools
 import logging
 import operator
 import re
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,9 @@ from adaste.packed.nodes import Node
 
 _TORCH = Path(torch.__file__).parent
 
+_ONE_AT_A_TIME = threading.RLock()
+"""What torch.export reads and `trace` changes for a while belongs to the whole process: where torch logs, the standard
+error stream, the warnings that are shown, and how torch computes attention."""
 
 Example = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 """A batch of inputs: one tensor, or several by their places or by their names."""
@@ -73,10 +77,10 @@ def trace(model: nn.Module, example: Example, *, exact: bool = False, sized: boo
     """Return the trace of a model in evaluation mode, for inputs like `example`, each with the batch first.
 
     With `exact` no form of an operation is chosen that version 1 has, but that rounds small numbers away; with `sized`
-    none that holds a number for each place of a side that may be free.
+    none that holds a number for each place of a side that may be free. Threads that trace at once take turns.
     """
     given = name_inputs(model, example)
-    with torch.no_grad(), _without_fast_path():
+    with _ONE_AT_A_TIME, torch.no_grad(), _without_fast_path():
         network = _Results(copy.deepcopy(model).cpu(), None if not isinstance(example, Mapping) else tuple(given))
         network = network.float().eval()
         tensors = {name: value.detach().cpu() for name, value in given.items()}

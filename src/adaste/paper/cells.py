@@ -132,12 +132,12 @@ class CustomRecipe:
         name: The name of most of their folders, without the digest, or the method's.
         settings: The fields that differ from recipes of the same name and length, as in `base.lr=0.1`; also from the
             recipe of the tables, if the name is that of one of their cells. `images=DIGEST` where the images do.
-        setting: The data and the network.
+        setup: The data and the network.
     """
 
     name: str
     settings: tuple[str, ...]
-    setting: str
+    setup: str
     cell: Cell
 
     @property
@@ -147,7 +147,7 @@ class CustomRecipe:
 
 
 def custom_recipes_of(runs: Iterable[Run]) -> list[CustomRecipe]:
-    """Return the recipes that belong to no table, ordered by setting."""
+    """Return the recipes that belong to no table, ordered by setup."""
     groups: dict[Unseeded, list[Run]] = {}
     for run in runs:
         if not run.cell_ids:
@@ -157,12 +157,12 @@ def custom_recipes_of(runs: Iterable[Run]) -> list[CustomRecipe]:
         CustomRecipe(
             name=names[unseeded],
             settings=tuple(_settings(unseeded, names)),
-            setting=f"{unseeded[0].data} {type(unseeded[0].network).__name__}",
+            setup=f"{unseeded[0].data} {type(unseeded[0].network).__name__}",
             cell=cell_of(group, None),
         )
         for unseeded, group in groups.items()
     ]
-    return sorted(found, key=lambda other: (other.setting, other.name, -other.cell.epochs, other.settings))
+    return sorted(found, key=lambda other: (other.setup, other.name, -other.cell.epochs, other.settings))
 
 
 def _name(group: Sequence[Run]) -> str:

@@ -260,13 +260,13 @@ def use_style(look: Mapping[str, Any]) -> Iterator[None]:
 def render_figure(figure: "matplotlib.figure.Figure", ending: str, look: Mapping[str, Any]) -> bytes:
     """A figure as the content of a file; in its look, because ticks are made only now."""
     content = io.BytesIO()
-    with use_style(look), _errors_alone("fontTools"):  # which warns of the dates in matplotlib's own fonts
+    with use_style(look), _log_errors_only("fontTools"):  # which warns of the dates in matplotlib's own fonts
         figure.savefig(content, format=ending, metadata=NO_DATES[ending])
     return content.getvalue()
 
 
 @contextmanager
-def _errors_alone(name: str) -> Iterator[None]:
+def _log_errors_only(name: str) -> Iterator[None]:
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.ERROR)

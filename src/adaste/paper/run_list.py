@@ -61,14 +61,14 @@ def tasks(
 
     Args:
         target: The name of a table or a figure, or `all`, as `targets` returns them.
-        only: Settings (the first words of a name choose several, as in "cifar10"); all of the target's if none.
+        only: Setups (the first words of a name choose several, as in "cifar10"); all of the target's if none.
         methods: Only these methods.
         families: Families of recipes; those of a table, `released` for figures.
         seeds: 0, 1, ... so many.
         epochs: The length of all runs; else what the family or the figure says.
     """
     parts = list(_parts(target, families, epochs))
-    setups = _chosen("setting", only, {part.setup.name for part in parts})
+    setups = _chosen("setup", only, {part.setup.name for part in parts})
     wanted = _chosen("method", methods, {part.method for part in parts})
     found: dict[str, Task] = {}
     for seed in range(seeds):

@@ -28,33 +28,37 @@ PRECISIONS = ("bfloat16", "float32")
 class Recipe:
     """One run. Schedules count epochs here, and `in_steps` makes them count optimizer steps.
 
-    data             name of the data.
-    network          the network; the data decide on the shape of its images and the number of classes.
-    estimator        how its binary weights are trained.
-    base             the optimizer of the latents.
-    averaging        rate of the average of gradients that the estimator sees; 0 for none.
-    rest_lr          learning rate of the parameters that stay real (biases, scales of BatchNorm); None: the base's.
-    include          patterns of the names of binary weights, or of modules; none: all linear and convolution weights.
-    exclude          patterns of the names of weights, or of modules, that stay real all the same.
-    epochs           passes over the training images.
-    batch            images per step, of all processes together.
-    augmentation     transforms of the training images, in order.
-    side             shrinks the images that the network is trained with to squares of so many pixels a side, in each
-                     epoch as many as the steps say; null leaves them as they are. Tests are with those as they are.
-    label_smoothing  share of every label that is spread over all classes.
-    distillation     the teacher that the network learns from, beside the labels; null for none.
-    holdout          this many training images are set aside, the same ones for every seed; the accuracy on them then
-                     decides which epoch is best.
-    precision        of the network's computation; latents are float32 always.
-    sync_norm        BatchNorm takes its statistics over all processes.
-    norm_batches     augmented batches to re-estimate BatchNorm's statistics with before a test, where weights are soft;
-                     0 tests with the statistics of the soft weights, as some published code does.
-    norm_always      re-estimate them before every test, also where weights are +-1: signs flip between the batches that
-                     the running statistics remember.
-    average_last     the run ends with the mean of the latents at the ends of so many last epochs; 0 for the latents of
-                     the last step. Training up to there is the same.
-    evaluate_every   epochs between tests.
-    seed             of the initial weights, the order of images and their augmentation.
+    Args:
+        data: Name of the data.
+        network: The network; the data decide on the shape of its images and the number of classes.
+        estimator: How its binary weights are trained.
+        base: The optimizer of the latents.
+        averaging: Rate of the average of gradients that the estimator sees; 0 for none.
+        rest_lr: Learning rate of the parameters that stay real (biases, scales of BatchNorm); None: the base's.
+        include: Patterns of the names of binary weights, or of modules; none: all linear and convolution weights.
+        exclude: Patterns of the names of weights, or of modules, that stay real all the same.
+        epochs: Passes over the training images.
+        batch: Images per step, of all processes together.
+        augmentation: Transforms of the training images, in order.
+        side: Shrinks the images that the network is trained with to squares of so many pixels a side, in each epoch as
+            many as the steps say; null leaves them as they are. Tests are with those as they are.
+        label_smoothing: Share of every label that is spread over all classes.
+        distillation: The teacher that the network learns from, beside the labels; null for none.
+        holdout: This many training images are set aside, the same ones for every seed; the accuracy on them then
+            decides which epoch is best.
+        precision: Type of the network's computation; latents are float32 always.
+        sync_norm: BatchNorm takes its statistics over all processes.
+        norm_batches: Augmented batches to re-estimate BatchNorm's statistics with before a test, where weights are
+            soft; 0 tests with the statistics of the soft weights, as some published code does.
+        norm_always: Re-estimate them before every test, also where weights are +-1: signs flip between the batches that
+            the running statistics remember.
+        average_last: The run ends with the mean of the latents at the ends of so many last epochs; 0 for the latents of
+            the last step. Training up to there is the same.
+        evaluate_every: Epochs between tests.
+        seed: Seed of the initial weights, the order of images and their augmentation.
+
+    Raises:
+        ValueError: If a field has another type or an impossible value, or two contradict each other.
     """
 
     data: str

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adaste._util.files import UNFINISHED, append, remove_unfinished, try_lock, write_atomically
+from adaste._util.files import UNFINISHED, append, remove_unfinished, try_lock, write_atomically, write_json
 from adaste._util.signals import StoppedError
 from adaste.training.records import Histogram, Record
 
@@ -190,7 +190,7 @@ class RunFolder:
 
     def write_starts(self, starts: Sequence[Mapping[str, Any]]) -> None:
         """Write what each start ran on."""
-        write_atomically(self.environment_file, _json(starts))
+        write_json(self.environment_file, starts)
 
     def read_records(self) -> list[Record]:
         """Return the records so far; a line that is being written is left out."""
@@ -219,7 +219,7 @@ class RunFolder:
 
     def write_result(self, result: Result) -> None:
         """Write the outcome; from then on the run counts as finished."""
-        write_atomically(self.result_file, _json(asdict(result)))
+        write_json(self.result_file, asdict(result))
 
     def read_histogram(self) -> Histogram | None:
         """Return the latents at the end of the run; None if it wrote none or no weight is binary."""
@@ -228,11 +228,11 @@ class RunFolder:
             plain = json.loads(path.read_text()) if path.exists() else None
             return Histogram(float(plain["reach"]), tuple(map(int, plain["counts"]))) if plain else None
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{path} is damaged ({error})") from error
+            raise ValueError(f"{path} is damaged ({error}): remove it, and the run counts without it") from error
 
     def write_histogram(self, histogram: Histogram | None) -> None:
         """Write the latents at the end."""
-        write_atomically(self.latents_file, _json(histogram and asdict(histogram)))
+        write_json(self.latents_file, histogram and asdict(histogram))
 
     # Why a run failed: else nobody could tell it from one that is being made.
 
@@ -303,7 +303,3 @@ def _readable(recipe: "Recipe") -> str:
 
 def _line(record: Record) -> bytes:
     return (json.dumps(asdict(record)) + "\n").encode()
-
-
-def _json(plain: Any) -> bytes:
-    return (json.dumps(plain, indent=1) + "\n").encode()

@@ -7,7 +7,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +65,13 @@ SCALARS = (
 
 
 class TensorBoard(Silent):
-    """An observer that writes a scalar per number and epoch into `folder`; needs the package tensorboard."""
+    """An observer that writes a scalar per number and epoch into `folder`; needs the package tensorboard.
+
+        with TensorBoard(folder) as board:
+            run(recipe, run_folder, dataset, device=device, observer=board)
+
+    Its file is closed at the end.
+    """
 
     def __init__(self, folder: Path) -> None:
         with require_package("tensorboard", extra="tensorboard", purpose="an observer for TensorBoard"):
@@ -84,6 +90,13 @@ class TensorBoard(Silent):
             if value is not None:
                 self._writer.add_scalar(name, value, record.epoch)
         self._writer.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._writer is not None:  # which has a file and a thread
+            self._writer.close()
 
 
 VERSION = 1
@@ -246,10 +259,7 @@ class _Run:
     def save(self) -> None:
         """Write a checkpoint and the best network so far."""
         state = {
-            "version": VERSION,
-            "recipe": self.training.recipe.digest,
-            "data": self.dataset.digest,
-            "teacher": self.teacher_sha256,
+            **self._identity,
             "records": [asdict(record) for record in self.story.records],
             "seconds": self.story.seconds + time.monotonic() - self.started_at,
             "training": self.training.state_dict(),
@@ -284,14 +294,18 @@ class _Run:
         self.training.load_state_dict(state["training"])
         self.story = _Story([Record(**record) for record in state["records"]], state["seconds"])
 
-    def _check_state(self, path: Path, state: dict[str, Any]) -> None:
-        expected = {
+    @property
+    def _identity(self) -> dict[str, Any]:
+        """What a checkpoint must have been written by to be resumed here."""
+        return {
             "version": VERSION,
             "recipe": self.training.recipe.digest,
             "data": self.dataset.digest,
             "teacher": self.teacher_sha256,
         }
-        for name, value in expected.items():
+
+    def _check_state(self, path: Path, state: dict[str, Any]) -> None:
+        for name, value in self._identity.items():
             if state.get(name) != value:
                 raise ValueError(
                     f"the checkpoint {path} belongs to another run: its {name} is {state.get(name)}, this one's is "

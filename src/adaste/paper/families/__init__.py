@@ -73,7 +73,7 @@ SETUPS = MappingProxyType(
 def setup(name: str) -> Setup:
     """Return the setup of that name. Raise ValueError if there is none."""
     if name not in SETUPS:
-        raise ValueError(f"there is no setting {name!r}{suggest(name, SETUPS)}; settings are {', '.join(SETUPS)}")
+        raise ValueError(f"there is no setup {name!r}{suggest(name, SETUPS)}; setups are {', '.join(SETUPS)}")
     return SETUPS[name]
 
 

@@ -175,9 +175,9 @@ def _sizes(found: Mapping[tuple[str, str], Sequence[Cell]]) -> dict[tuple[str, i
     for (family, _), cells in found.items():
         lengths.setdefault(family, set()).update(cell.epochs for cell in cells)
     return {
-        (family, epochs): 4.5 + 2.5 * setup
+        (family, epochs): 4.5 + 2.5 * rank
         for family, known in lengths.items()
-        for setup, epochs in enumerate(sorted(known))
+        for rank, epochs in enumerate(sorted(known))
     }
 
 

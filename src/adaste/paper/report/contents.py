@@ -173,7 +173,7 @@ def _summary(summary: OverSeeds, difference: float | None) -> Plain:
 
 
 def _other(other: CustomRecipe) -> Plain:
-    return {"title": other.title, "setting": other.setting, "cell": _cell(other.cell)}
+    return {"title": other.title, "setting": other.setup, "cell": _cell(other.cell)}
 
 
 def _figure(figure: Figure, runs: Sequence[Run]) -> Plain:

@@ -117,7 +117,7 @@ def format_custom_recipes(others: Sequence[CustomRecipe]) -> Grid:
     """Return a table of custom recipes, at least one."""
     return Grid(
         columns=("recipe", "accuracy"),
-        rows=tuple((f"{other.setting}: {other.title}", format_cell(other.cell, None)) for other in others),
+        rows=tuple((f"{other.setup}: {other.title}", format_cell(other.cell, None)) for other in others),
         remark=_made_on([other.cell for other in others]),
     )
 
@@ -353,7 +353,7 @@ def _entries(table: Table, runs: tuple[Run, ...]) -> Iterator[dict[str, str]]:
 
 def _entry(other: CustomRecipe) -> dict[str, str]:
     method = type(other.cell.runs[0].recipe.estimator).__name__
-    return {"table": "others", "row": other.title, "method": method, "place": other.setting, **_of_cell(other.cell)}
+    return {"table": "others", "row": other.title, "method": method, "place": other.setup, **_of_cell(other.cell)}
 
 
 def _about(table: Table, row: Row, setup: Setup, family: Family) -> dict[str, str]:

@@ -168,7 +168,7 @@ def shared_gpu(says: Callable[[str], None]) -> Iterator[dict[str, str]]:
         yield {}
         return
     parent = Path(tempfile.gettempdir())
-    _stop_those_left_over(program, parent, says)
+    _stop_stale_daemons(program, parent, says)
     with temporary_folder(parent, MPS_FOLDER, mode=0o700) as folder:
         variables = _variables(folder)
         for path in variables.values():
@@ -186,7 +186,7 @@ def shared_gpu(says: Callable[[str], None]) -> Iterator[dict[str, str]]:
                 says(f"{MPS} did not stop ({problem})")
 
 
-def _stop_those_left_over(program: str, parent: Path, says: Callable[[str], None]) -> None:
+def _stop_stale_daemons(program: str, parent: Path, says: Callable[[str], None]) -> None:
     """Stop the daemons of killed studies. Nobody uses them: the runs of a study end with it."""
     for folder in stale_folders(parent, MPS_FOLDER):
         if _ask(program, [], _variables(folder), command="quit\n") is None:  # else it was not running any more

@@ -112,9 +112,11 @@ class Cluster:
     """Runs as tasks of a connected Ray cluster, which starts each as soon as a node has room for it.
 
     Args:
+        ray: The module, connected (`connected`).
         gpu_share: The share of a GPU for each run: with 0.25, four share one. 0 for runs on CPUs.
         cpus: The number of CPUs for each run.
-        options, variables: Those of each Child.
+        options: The options of each Child.
+        variables: The environment variables of each Child.
     """
 
     def __init__(

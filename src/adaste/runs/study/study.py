@@ -138,9 +138,9 @@ class Study:
     def __init__(self, jobs: Sequence[Job], runner: Runner, limit: TimeLimit | None = None) -> None:
         self._jobs, self._runner, self._limit = {job.folder: job for job in jobs}, runner, limit
         self._queue = Queue(self._jobs.values(), limit)
-        self._taken: set[Path] = set()
+        self._at_work: set[Path] = set()
         self._ended: dict[Path, Status] = {}
-        self._read: dict[Path, tuple[tuple[float, int], list[Record]]] = {}
+        self._known_records: dict[Path, tuple[tuple[float, int], list[Record]]] = {}
         self._signals: list[int] = []
 
     @property
@@ -158,16 +158,16 @@ class Study:
         with handle_signals(self._signals.append):
             try:
                 while True:
-                    self._stop_if_asked()
-                    self._see_who_has_ended()
-                    self._start_others()
+                    self._stop_runs_if_due()
+                    self._record_endings()
+                    self._start_waiting()
                     watch(self.statuses())
-                    if not self._taken:
+                    if not self._at_work:
                         return self.statuses()
                     time.sleep(INTERVAL)
             except BaseException:
                 # A pipe's reader may have heard the same Ctrl-C (| tee), and rich then exits: the runs still save.
-                self._let_save()
+                self._stop_and_wait()
                 raise
             finally:
                 self._runner.kill()
@@ -178,78 +178,78 @@ class Study:
         return [self._ended.get(folder) or self._status(job, folder in running) for folder, job in self._jobs.items()]
 
     def _status(self, job: Job, running: bool) -> Status:
-        if self._signals and job.folder not in self._taken:
-            return self._seen(job, State.STOPPED)
-        return self._seen(job, State.RUNNING if running else State.WAITING)
+        if self._signals and job.folder not in self._at_work:
+            return self._read_status(job, State.STOPPED)
+        return self._read_status(job, State.RUNNING if running else State.WAITING)
 
-    def _seen(self, job: Job, state: State, problem: str | None = None) -> Status:
+    def _read_status(self, job: Job, state: State, problem: str | None = None) -> Status:
         path = job.files.metrics_file
         try:
             known = path.stat() if path.exists() else None
             # The size, too: some file systems count in seconds, and there may be several epochs in one.
             changed = (known.st_mtime, known.st_size) if known else (0.0, 0)
-            if job.folder not in self._read or self._read[job.folder][0] != changed:
-                self._read[job.folder] = changed, job.files.read_records()
-            records, result = self._read[job.folder][1], job.files.read_result()
+            if job.folder not in self._known_records or self._known_records[job.folder][0] != changed:
+                self._known_records[job.folder] = changed, job.files.read_records()
+            records, result = self._known_records[job.folder][1], job.files.read_result()
             return Status(job, state, records, result, problem, changed[0])
         except (OSError, ValueError) as error:  # files of one run, damaged or gone, are no reason to end the others
             return Status(job, state, problem=problem or str(error))
 
-    def _stop_if_asked(self) -> None:
+    def _stop_runs_if_due(self) -> None:
         if len(self._signals) > 1:
             self._runner.kill()
-        elif self._stops:
+        elif self._is_stopping:
             self._runner.stop()
 
     @property
-    def _stops(self) -> bool:
+    def _is_stopping(self) -> bool:
         """Whether runs are to save and end: a signal came, or the time is over."""
         return bool(self._signals) or (self._limit is not None and self._limit.left <= 0)
 
-    def _let_save(self) -> None:
+    def _stop_and_wait(self) -> None:
         self._runner.stop()
-        while self._taken and len(self._signals) < 2:
+        while self._at_work and len(self._signals) < 2:
             time.sleep(INTERVAL)
-            self._see_who_has_ended()
+            self._record_endings()
 
-    def _see_who_has_ended(self) -> None:
+    def _record_endings(self) -> None:
         for folder, ending in self._runner.ended().items():
-            self._taken.remove(folder)
+            self._at_work.remove(folder)
             if ending.code == 0:
-                self._ended[folder] = self._seen(self._jobs[folder], State.DONE)
-            elif self._stops and ending.by_signal:
-                self._ended[folder] = self._seen(self._jobs[folder], State.STOPPED)
+                self._ended[folder] = self._read_status(self._jobs[folder], State.DONE)
+            elif self._is_stopping and ending.by_signal:
+                self._ended[folder] = self._read_status(self._jobs[folder], State.STOPPED)
             elif ending.code == TakenError.exit_code:
-                self._ended[folder] = self._seen(self._jobs[folder], State.SKIPPED, ending.problem)
+                self._ended[folder] = self._read_status(self._jobs[folder], State.SKIPPED, ending.problem)
             else:
                 files = RunFolder(folder)
                 with suppress(OSError):  # the folder may be gone
                     # It was killed, or failed too early to write this itself.
                     if files.read_problem() is None and not files.is_taken():
                         files.write_problem(ending.problem or f"exit code {ending.code}")
-                self._ended[folder] = self._seen(self._jobs[folder], State.FAILED, ending.problem)
+                self._ended[folder] = self._read_status(self._jobs[folder], State.FAILED, ending.problem)
 
-    def _waits_for_others(self, job: Job) -> bool:
+    def _has_teacher_elsewhere(self, job: Job) -> bool:
         """Return whether another process still trains the run's teacher."""
         teacher = self._queue.teacher(job)
         return (
             teacher in self._ended and self._ended[teacher].state is State.SKIPPED and not self._jobs[teacher].finished
         )
 
-    def _start_others(self) -> None:
-        while not self._stops and self._runner.can_start_another() and (job := self._queue.take(self._ended)):
-            if self._waits_for_others(job):
+    def _start_waiting(self) -> None:
+        while not self._is_stopping and self._runner.can_start_another() and (job := self._queue.take(self._ended)):
+            if self._has_teacher_elsewhere(job):
                 problem = "its teacher is trained by another process: run the same command when that has ended"
-                self._ended[job.folder] = self._seen(job, State.SKIPPED, problem)
+                self._ended[job.folder] = self._read_status(job, State.SKIPPED, problem)
                 continue
             try:
                 job.folder.mkdir(parents=True, exist_ok=True)
                 job.files.claim(job.recipe)
                 if job.files.read_result() is not None:
-                    self._ended[job.folder] = self._seen(job, State.DONE)
+                    self._ended[job.folder] = self._read_status(job, State.DONE)
                 else:
                     job.files.forget_problem()
                     self._runner.start(job)
-                    self._taken.add(job.folder)
+                    self._at_work.add(job.folder)
             except (OSError, ValueError) as error:
                 self._ended[job.folder] = Status(job, State.FAILED, problem=str(error))
