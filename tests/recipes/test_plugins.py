@@ -32,8 +32,7 @@ class AdaSTE(BinaryConnect):
     pass
 
 class Plain(BinaryConnect):
-    pass
-Plain.__dataclass_params__ = None
+    size: float = 1.0
 
 @dataclass(frozen=True)
 class Half(Estimator):
@@ -125,6 +124,7 @@ def test_a_name_that_two_packages_bring_is_refused_and_both_are_named(site) -> N
         ("estimators", "Mine = broken:Mine", r"cannot be imported \(ZeroDivisionError: "),
         ("estimators", "Net = package_f:Net", "it must be a class derived from adaste.estimators.base.Estimator, got"),
         ("estimators", "Other = package_f:Mine", "the entry point must have the name of its class, Mine"),
+        ("estimators", "Plain = package_f:Plain", r"Plain must be a frozen dataclass.* put @dataclass\(frozen=True\)"),
         ("estimators", "Half = package_f:Half", "a Half cannot be made, it lacks weight"),
         ("networks", "Mine = package_f:Mine", "it must be a class derived from adaste.models.networks.Network, got"),
         ("data", "other = package_f:Mine", "it must be an adaste.data.Source, got"),
