@@ -206,7 +206,8 @@ def test_a_broken_package_is_named_and_commands_that_do_not_need_it_go_on(site, 
     site.install("package_g", {"estimators": ["Mine = package_g:Mine"], "data": ["x = package_g:X"]}, module="1 / 0")
     listed = adaste("list", "estimators", folder=tmp_path, plugins=site.folder)
     assert listed.returncode == 0 and "AdaSTE" in listed.stdout
-    assert "'Mine' of the package package_g 1.5" in listed.stderr and "ZeroDivisionError" in listed.stderr
+    (line,) = listed.stderr.splitlines()
+    assert line.startswith("warning: 'Mine' of the package package_g 1.5") and "ZeroDivisionError" in line
     shown = adaste("show", "digits-mlp-adaste", folder=tmp_path, plugins=site.folder)
     assert shown.returncode == 0 and not shown.stderr
     asked = adaste("show", "digits-mlp-adaste", "--set", "estimator=Mine", folder=tmp_path, plugins=site.folder)
