@@ -33,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     75, if another process trains in the folder of the run.
     """
-    chosen = parser().parse_args(arguments)
+    chosen, unknown = parser().parse_known_args(arguments)
+    if unknown:
+        chosen.command.error(f"unrecognized arguments: {' '.join(unknown)}")  # with the options that the command has
     # Importing torch's compiler makes millions of objects, none of them garbage: search among them less often than
     # after every 700 new ones.
     gc.set_threshold(200_000, 20, 100)
