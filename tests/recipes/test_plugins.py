@@ -185,6 +185,8 @@ def test_the_example_package_trains_by_its_recipe_and_its_run_is_listed_where_it
     told = adaste("report", "runs", "--format", "csv", "-o", "without.csv", folder=tmp_path)
     assert told.returncode == 0 and "0 runs, 1 folder left out" in told.stdout
     assert "mine (class TinyConv is not installed" in told.stdout + told.stderr
+    told = adaste("evaluate", "runs/mine", folder=tmp_path)
+    assert told.returncode == 1 and "recipe.json: class TinyConv is not installed" in told.stderr
 
 
 @pytest.mark.slow
