@@ -55,7 +55,10 @@ def test_a_folder_that_is_no_run_or_an_unfinished_one_is_refused(call, trained: 
     run = copied(trained, tmp_path / "run")
     (run / "last.safetensors").unlink()
     code, _, err = call("evaluate", str(run))
-    assert code == 1 and "when the run is finished" in err
+    assert code == 1 and "when the run is finished; --network best takes" in err
+    (run / "best.safetensors").unlink()
+    code, _, err = call("evaluate", str(run))
+    assert code == 1 and "when the run is finished; found" in err
 
 
 def _with_classes(metadata: dict[str, str], *classes: str) -> dict[str, str]:

@@ -71,6 +71,16 @@ def test_what_is_not_understood_ends_with_two(arguments: list[str], capsys: pyte
     assert "usage:" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("command", "option"), [(["train", "x"], "--set"), (["data", "get", "x"], "--data")])
+def test_an_unknown_option_is_refused_with_those_of_its_command(
+    command: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--lr", "0.1"])
+    told = capsys.readouterr().err
+    assert end.value.code == 2 and "unrecognized arguments: --lr 0.1" in told and f"[{option} " in told
+
+
 def test_lists_name_what_there_is(call) -> None:
     assert "md-softmax-s" in call("list", "methods")[1]
     assert "binaryconnect-vgg" in call("list", "networks")[1]

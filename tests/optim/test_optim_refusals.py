@@ -2,12 +2,13 @@
 
 import copy
 import warnings
+from dataclasses import dataclass
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from adaste import AdaSTE, BinaryConnect, FullPrecision, LatentOptimizer, Linear, binary_weights
+from adaste import AdaSTE, BinaryConnect, Estimator, FullPrecision, LatentOptimizer, Linear, binary_weights
 from support.latent_optimizers import SGD, make
 from support.methods import small_model
 
@@ -24,6 +25,28 @@ def test_averaging_outside_its_range_is_refused(averaging) -> None:
 def test_something_else_than_an_estimator_is_refused() -> None:
     with pytest.raises(TypeError, match=r"estimator must be an Estimator.*'AdaSTE'"):
         make(small_model(), "AdaSTE")
+
+
+@dataclass(frozen=True)
+class Wrong(Estimator):
+    """A method whose weights have not the shape of those of the network."""
+
+    returned: Tensor | None
+
+    def weight(self, latent: Tensor, previous: Tensor) -> Tensor:
+        return self.returned  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("returned", "got"),
+    [(torch.ones(()), r"a tensor of shape \(\)"), (torch.ones(1, 3), r"a tensor of shape \(1, 3\)"), (None, "None")],
+)
+def test_an_estimator_whose_weights_have_another_shape_is_refused(returned: Tensor | None, got: str) -> None:
+    model = nn.Linear(3, 2, bias=False)
+    before = model.weight.detach().clone()
+    with pytest.raises(ValueError, match=rf"weight of Wrong.* the shape of the weights, \(2, 3\).*got {got}"):
+        make(model, Wrong(returned))
+    assert torch.equal(model.weight, before)
 
 
 @pytest.mark.parametrize(

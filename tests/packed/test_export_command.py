@@ -136,7 +136,7 @@ def test_images_that_show_no_ranges_are_refused_for_int8(pixels: list[float], wo
     ("name", "arguments", "words"),
     [
         ("digits.txt", [], "must end in .safetensors"),
-        ("digits.safetensors", ["--int8"], "a form of ONNX"),
+        ("digits.safetensors", ["--int8"], "adaste_runtime.load(path, int8=True)"),
         ("digits.onnx", ["--calibrate", "5"], "needs --int8"),
     ],
 )

@@ -210,6 +210,43 @@ def test_rates_follow_their_schedules_in_every_group_and_beyond_the_end_there_is
         scheduler.step()
 
 
+def test_a_scheduler_that_is_stepped_once_per_epoch_is_warned_of_once() -> None:
+    model = small()
+    optimizer, scheduler = adaste.setup(model, steps=150)
+
+    def epoch(number: int) -> None:
+        for _ in range(5):
+            model(torch.ones(8, 6)).square().mean().backward()
+            optimizer.step()
+        scheduler.step()
+
+    epoch(0)  # steps before the first may be those of an earlier run
+    with pytest.warns(
+        UserWarning, match=r"made 5 steps since the last scheduler\.step\(\).*not once per epoch"
+    ) as caught:
+        epoch(1)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        epoch(2)
+
+
+def test_going_to_another_step_with_the_states_of_both_is_no_skipped_step() -> None:
+    model = small()
+    optimizer, scheduler = adaste.setup(model, steps=150)
+    for number in range(9):
+        step(model, optimizer, scheduler, number)
+    later = optimizer.state_dict(), scheduler.state_dict()
+    model = small()
+    optimizer, scheduler = adaste.setup(model, steps=150)
+    step(model, optimizer, scheduler, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.load_state_dict(later[0])
+        scheduler.load_state_dict(later[1])
+        step(model, optimizer, scheduler, 9)
+
+
 @pytest.mark.parametrize("method", ["adaste-annealed", "md-tanh-s", "proxquant"])
 def test_a_resumed_run_is_the_same_to_the_last_bit(method: str, tmp_path) -> None:
     def fresh() -> tuple[nn.Module, dict[str, Any]]:

@@ -4,7 +4,7 @@ import sys
 import warnings
 from types import FrameType
 
-_BETWEEN = {"adaste", "torch", "contextlib"}
+_BETWEEN = {"adaste", "torch", "contextlib", "functools", "collections"}
 
 
 def warn_user(message: str) -> None:

@@ -7,7 +7,10 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import adaste
 from adaste._util.files import printable
@@ -30,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     75, if another process trains in the folder of the run.
     """
-    chosen = parser().parse_args(arguments)
+    chosen, unknown = parser().parse_known_args(arguments)
+    if unknown:
+        chosen.command.error(f"unrecognized arguments: {' '.join(unknown)}")  # with the options that the command has
     # Importing torch's compiler makes millions of objects, none of them garbage: search among them less often than
     # after every 700 new ones.
     gc.set_threshold(200_000, 20, 100)
@@ -39,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         die_with_parent(chosen.parent)
     try:
-        code: int = chosen.act(chosen)
+        with _brief_warnings():
+            code: int = chosen.act(chosen)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -72,6 +78,23 @@ def parser() -> argparse.ArgumentParser:
     for module in (train, networks, study, paper, lists):
         module.add_to(commands)
     return whole
+
+
+@contextmanager
+def _brief_warnings() -> Iterator[None]:
+    """Print a warning for users as one line, as errors are; no line of code is theirs here."""
+    usual = warnings.formatwarning
+
+    def brief(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+        if category is UserWarning:
+            return f"{_speaker()}warning: {printable(' '.join(str(message).split()))}\n"
+        return usual(message, category, *where, **more)
+
+    warnings.formatwarning = brief
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 def _in_words(error: Exception) -> str:

@@ -29,6 +29,7 @@ def command(commands: Commands, name: str, purpose: str, epilog: str) -> argpars
         allow_abbrev=False,
     )
     made.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    made.set_defaults(command=made)
     return made
 
 

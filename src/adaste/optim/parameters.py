@@ -91,7 +91,14 @@ class Part(NamedTuple):
 
     def write_weight(self, estimator: Estimator, *, unless_close: bool = False) -> None:
         """Give the network weight(theta, w); a weight that agrees up to rounding may be left alone, to the last bit."""
-        new = estimator.weight(self.latent, self.weight.to(self.latent.dtype)).to(self.weight.dtype)
+        new = estimator.weight(self.latent, self.weight.to(self.latent.dtype))
+        if not isinstance(new, Tensor) or new.shape != self.weight.shape:  # which copy_ would repeat for all weights
+            got = f"a tensor of shape {tuple(new.shape)}" if isinstance(new, Tensor) else f"{new!r}"
+            raise ValueError(
+                f"the function weight of {estimator!r} must return a tensor of the shape of the weights, "
+                f"{tuple(self.weight.shape)} for {self.name}, got {got}"
+            )
+        new = new.to(self.weight.dtype)
         if not (unless_close and torch.allclose(self.weight, new, rtol=8 * torch.finfo(new.dtype).eps, atol=0)):
             self.weight.copy_(new)
 

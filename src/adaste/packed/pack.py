@@ -266,7 +266,9 @@ def _pack_weights(traced: Traced, float_layers: tuple[str, ...], names: dict[str
         raise ValueError(
             "\n  ".join(refused if len(refused) == 1 else [f"{len(refused)} weights have no form in bits:", *refused])
             + ". Pack inside `with optimizer.binarized(model):`, or export the run with `adaste export`; layers that "
-            "are to stay real must be named in float_layers, or allow_float=True"
+            "are to stay real must be named in float_layers, or allow_float=True. One bit needs a single size per "
+            "output, which the scales Unit, FanIn and ChannelMean have; linear layers may have one per group of "
+            f"inputs, which GroupMean has from a size of {LEAST_GROUP} on"
         )
     return nodes
 
@@ -286,11 +288,7 @@ def _sizes_of(node: Weighted) -> str:
     """Return why the weights of a layer are not binary."""
     sizes = np.abs(node.weight.reshape(node.outputs, -1))
     row = int(np.argmax(np.any(sizes != sizes[:, :1], axis=1)))
-    return (
-        f"the weights of its output {row} have sizes from {sizes[row].min():.6g} to {sizes[row].max():.6g}, where one "
-        "bit needs a single size per output, which the scales Unit, FanIn and ChannelMean have; linear layers may have "
-        f"one per group of inputs, which GroupMean has from a size of {LEAST_GROUP} on"
-    )
+    return f"the weights of its output {row} have sizes from {sizes[row].min():.6g} to {sizes[row].max():.6g}"
 
 
 def _match(patterns: tuple[str, ...], weights: dict[str, list[str]]) -> set[str]:

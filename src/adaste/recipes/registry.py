@@ -4,7 +4,6 @@ They are ours and those that installed packages bring as entry points of the gro
 `adaste.networks`, under the name of the class (docs/plugins.md).
 """
 
-import dataclasses
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -48,10 +47,11 @@ def _check_class(kind: type, name: str, found: Any) -> str:
         return f"it must be a class derived from {kind.__module__}.{kind.__name__}, got {found!r}"
     if found.__name__ != name:
         return f"the entry point must have the name of its class, {found.__name__}"
-    if not dataclasses.is_dataclass(found) or not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        return f"{name} must be a frozen dataclass, whose fields are its settings"
-    if getattr(found, "__abstractmethods__", None):
-        missing = ", ".join(sorted(found.__abstractmethods__))
+    own = vars(found).get("__dataclass_params__")  # a class without the decorator has the fields of its base alone
+    if own is None or not own.frozen:
+        return f"{name} must be a frozen dataclass, whose fields are its settings: put @dataclass(frozen=True) above it"
+    missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
+    if missing:
         return f"{add_article(name)} cannot be made, it lacks {missing}"
     return ""
 

@@ -26,13 +26,17 @@ class RateScheduler(LRScheduler):
     Args:
         optimizer: The optimizer whose rates it sets.
         rates: A number or a schedule for each parameter group.
-        steps: The length of the run. Warns at the first step beyond it.
+        steps: The length of the run. Warns at the first step beyond it, and once if the optimizer makes several steps
+            between two of the scheduler's, because rates then fall too slowly.
     """
 
     def __init__(self, optimizer: LatentOptimizer, rates: Sequence[float | Schedule], *, steps: int) -> None:
         self._rates = tuple(rates)
         self._steps = steps
+        self._warned = False
+        self._made: int | None = None  # steps of the optimizer at the last step; None: not known
         super().__init__(optimizer)
+        self._made = None  # it makes a step itself, and the optimizer may be given a saved state before the next
 
     def get_lr(self) -> list[Any]:
         """Return the rate of every group at the current step."""
@@ -47,10 +51,31 @@ class RateScheduler(LRScheduler):
                 "last values, mostly 0. Give adaste.setup the number of all optimizer steps, epochs * len(loader) "
                 "without gradient accumulation, and step the scheduler once after each"
             )
+        self._warn_of_skipped()
+
+    def _warn_of_skipped(self) -> None:
+        """Warn once where the optimizer has made several steps since the last step of the scheduler."""
+        made = getattr(self.optimizer, "_steps", None)
+        if not isinstance(made, int):  # on the device, where reading it would wait
+            return
+        skipped = 0 if self._made is None else made - self._made
+        self._made = made
+        if skipped > 1 and not self._warned:
+            self._warned = True
+            warn_user(
+                f"the optimizer has made {skipped} steps since the last scheduler.step(), which sets the learning "
+                "rates of one step: they fall too slowly. Step the scheduler once after each step of the optimizer, "
+                'not once per epoch (in Lightning with "interval": "step")'
+            )
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go to the step of a saved state."""
+        super().load_state_dict(state_dict)
+        self._made = None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the number of steps and the rates at this step, as plain data."""
-        own = ("optimizer", "_rates", "_steps")
+        own = ("optimizer", "_rates", "_steps", "_made", "_warned")
         return {name: value for name, value in super().state_dict().items() if name not in own}
 
 

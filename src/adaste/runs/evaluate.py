@@ -107,7 +107,8 @@ def network_of_run(folder: Path, which: str = "last") -> Exported:
     recipe = run.read_recipe()
     if not path.is_file():
         when = "when the run is finished" if which == "last" else "with the first checkpoint after a test"
-        raise ValueError(f"{folder} has no {path.name}, which is written {when}; found: {listing(folder)}")
+        instead = "; --network best takes that of its best epoch" if run.network_file("best").is_file() else ""
+        raise ValueError(f"{folder} has no {path.name}, which is written {when}{instead}; found: {listing(folder)}")
     exported = read_network(path)
     if exported.recipe.digest != recipe.digest:
         raise ValueError(

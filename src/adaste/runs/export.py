@@ -40,7 +40,10 @@ def export(exported: Exported, path: Path, *, dataset: Dataset | None = None, ca
     """
     write = writer_for(path)
     if path.suffix != ".onnx" and calibrate is not None:
-        raise ValueError(f"8-bit integers are a form of ONNX: {path} must end in .onnx")
+        raise ValueError(
+            f"8-bit integers are a form of ONNX: {path} must end in .onnx. A one-bit file needs no other form for "
+            "8-bit activations: adaste_runtime.load(path, int8=True) and `adaste-run --int8` compute with them"
+        )
     run = RunFolder(exported.path.parent)
     networks = [exported.path, *(run.network_file(which) for which in NETWORKS)]
     if path.resolve() in [network.resolve() for network in networks]:

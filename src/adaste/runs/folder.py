@@ -170,10 +170,15 @@ class RunFolder:
 
     def read_recipe(self) -> "Recipe":
         """Return the recipe of the run."""
+        from adaste._util.serial import UnknownKindError
         from adaste.recipes.recipe import Recipe
 
         try:
             return Recipe.from_json(self.recipe_file.read_text())
+        except UnknownKindError as error:
+            raise ValueError(
+                f"{self.recipe_file}: class {error.kind} is not installed: neither adaste nor a plug-in brings it"
+            ) from error
         except ValueError as error:
             raise ValueError(f"{self.recipe_file} holds no recipe: {error}") from error
 

@@ -83,6 +83,15 @@ def test_footnotes_hardware_and_time_are_told() -> None:
     assert "Made on NVIDIA H200; a run took 1.0 minutes." in text
 
 
+def test_runs_of_less_than_a_minute_took_seconds() -> None:
+    runs = annealed(94.0, 94.1)
+    short = [
+        dataclasses.replace(run, result=dataclasses.replace(run.result, seconds=3.0 + place))
+        for place, run in enumerate(runs)
+    ]
+    assert "a run took 3.5 seconds." in markdown(TABLE, short)
+
+
 def test_a_family_without_runs_says_so() -> None:
     text = markdown(TABLES["table1"], annealed(94.0))
     assert text.count("No runs.\n") == 2 and text.count("| method |") == 3

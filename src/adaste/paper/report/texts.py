@@ -147,10 +147,11 @@ def _made_on(cells: Sequence[Cell]) -> str:
     if not cells:
         return "No runs."
     hardware = sorted({name for cell in cells for name in cell.hardware})
-    minutes = [cell.seconds / 60 for cell in cells]
-    least, most = f"{min(minutes):.1f}", f"{max(minutes):.1f}"
+    seconds = [cell.seconds for cell in cells]
+    unit, size = ("minutes", 60) if max(seconds) >= 60 else ("seconds", 1)
+    least, most = f"{min(seconds) / size:.1f}", f"{max(seconds) / size:.1f}"
     length = least if least == most else f"{least} to {most}"
-    return f"Made on {', '.join(hardware)}; a run took {length} minutes."
+    return f"Made on {', '.join(hardware)}; a run took {length} {unit}."
 
 
 def in_order(collection: Collection, tables: list[str], told: Callable[[Sequence[CustomRecipe]], str]) -> list[str]:
